@@ -63,10 +63,12 @@ function receive(message: ToProxy): void {
 
 // Node receives descriptors only through its own IPC channel; native/door.c speaks that protocol.
 process.on('message', (message: unknown, handle: unknown) => {
-  const { token, name } = (message ?? {}) as { token?: unknown; name?: unknown };
+  const { token, name, service } = (message ?? {}) as Record<string, unknown>;
   const came = handle as { close?: () => void } | undefined;
   if (!proxy || typeof token !== 'string' || token.length > TOKEN_CHARS_MAX) return came?.close?.();
   const isKnown =
-    typeof came === 'object' ? proxy.listen(token, came) : proxy.notice(token, String(name).slice(0, 253));
+    typeof came === 'object'
+      ? proxy.listen(token, came, Number(service) || undefined)
+      : proxy.notice(token, String(name).slice(0, 253));
   if (!isKnown) gateway.send({ arrived: token });
 });

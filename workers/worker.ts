@@ -255,6 +255,7 @@ function contextOf(job: OwnJob, { signal, onOutput, sockets, overlay }: Around):
     bounds: job.bounds,
     egressToken: job.egressToken,
     signs: job.signs,
+    services: job.services,
     home: job.home,
     sockets,
     state,

@@ -18,6 +18,7 @@ import { audit, intent } from '../../src/pipeline/audit.ts';
 import { type CachedResult, cache } from '../../src/pipeline/cache.ts';
 import { costCap } from '../../src/pipeline/cost-cap.ts';
 import { HostDoors } from '../../src/pipeline/doors/host-doors.ts';
+import { LocalServices } from '../../src/pipeline/doors/services.ts';
 import { BackgroundCommands } from '../../src/pipeline/execute/background/background-commands.ts';
 import { execute } from '../../src/pipeline/execute/execute.ts';
 import { LearnedTools } from '../../src/pipeline/execute/learned-tools.ts';
@@ -121,6 +122,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
   const host = execute({
     packages,
     outsideProblem: () => undefined,
+    services: new LocalServices({ powers }),
     // The policies of the bench have nobody asked about hosts.
     doors: new HostDoors({
       approvals,

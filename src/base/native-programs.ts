@@ -14,7 +14,15 @@ export const codeFolder: string = here.slice(0, Math.max(...['/src/', '/workers/
 
 export const nativeFolder: string = join(codeFolder, extname(here) === '.ts' ? 'dist/native' : 'native');
 
-export const NATIVE_PROGRAMS = ['door', 'follow', 'join-net', 'mount-links', 'mount-overlay', 'probe'] as const;
+export const NATIVE_PROGRAMS = [
+  'door',
+  'enter',
+  'follow',
+  'join-net',
+  'mount-links',
+  'mount-overlay',
+  'probe',
+] as const;
 
 export const nativeProgram = (name: (typeof NATIVE_PROGRAMS)[number]): string => join(nativeFolder, process.arch, name);
 

@@ -3,6 +3,7 @@
 import { agents } from '../services/agents/capability.ts';
 import type { Capability } from '../services/capability.ts';
 import { connectors } from '../services/connectors/capability.ts';
+import { containers } from '../services/containers/capability.ts';
 import { databases } from '../services/databases/capability.ts';
 import { keyAgents } from '../services/key-agents/capability.ts';
 import { plugins } from '../services/plugins/capability.ts';
@@ -15,6 +16,7 @@ export const capabilities: readonly Capability[] = [
   providers,
   plugins,
   connectors,
+  containers,
   databases,
   agents,
   programs,

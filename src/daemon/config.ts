@@ -225,7 +225,7 @@ export function toConfig(file: ConfigFile, { flags, env, cwd, dirs }: ConfigSour
     projects,
     certificates: certificatesNamedIn(env),
     environment: {
-      ...toCommandEnvironment(env, [...ofPerson, ...forCommands.map((it) => it.programs)]),
+      ...toCommandEnvironment(env, [...ofPerson, ...forCommands.flatMap((it) => it.programs ?? [])]),
       ...registryVariables(file.registries ?? {}),
     },
     dirs,

@@ -60,6 +60,13 @@ export interface EgressDoor extends DoorTerms {
   sent(report: EgressReport): void;
 }
 
+/** Services of the machine that a command reaches at ports of its own loopback. */
+export interface ServiceDoor {
+  readonly ports: readonly number[];
+  /** Whether what listens at the port now may be connected to, and at which address. Never rejects. */
+  answer(question: DoorQuestion): Promise<DoorAnswer>;
+}
+
 /** The command of a policy that lists no host. */
 export const NO_HOSTS: readonly NetworkLayer[] = [[]];
 
@@ -189,6 +196,7 @@ export interface Terms extends Pick<EgressTerms, 'layers'> {
   /** Asked when the command connects to something. */
   keys?(): Promise<readonly RemoteKey[]>;
   readonly door?: EgressDoor | undefined;
+  readonly services?: ServiceDoor | undefined;
 }
 
 /** One proxy process, from its start to its end. */
@@ -205,7 +213,7 @@ class EgressProcess {
   /** What commands may connect to that the proxy has not heard of, by their tokens. */
   readonly #expected = new Map<string, Terms>();
   /** Doors of commands that the proxy knows. */
-  readonly #doors = new Map<string, EgressDoor>();
+  readonly #doors = new Map<string, Pick<Terms, 'door' | 'services'>>();
   /** Tokens of those that connected to something, and of those that were too many. */
   readonly #arrived = new Set<string>();
   readonly #tooMany = new Set<string>();
@@ -284,7 +292,7 @@ class EgressProcess {
 
   /** Ends the connections of a command that the proxy knows. */
   async close(token: string): Promise<EgressReport | 'lost'> {
-    const door = this.#doors.get(token);
+    const door = this.#doors.get(token)?.door;
     this.#doors.delete(token);
     try {
       const report = (await this.ask({ close: { token } }, token)) as EgressReport;
@@ -312,15 +320,18 @@ class EgressProcess {
     if (this.#alive && (!terms || this.#arrived.has(token))) this.#frames.write(toFrame(message, frameBytesMax));
   }
 
-  async #toOpen(token: string, { layers, door, keys }: Terms): Promise<Extract<ToProxy, { open: unknown }>['open']> {
-    if (door) this.#doors.set(token, door);
+  async #toOpen(token: string, terms: Terms): Promise<Extract<ToProxy, { open: unknown }>['open']> {
+    const { layers, door, keys } = terms;
+    this.#doors.set(token, terms);
     const own = { token, layers, ...(keys && { keys: await keys() }) };
     return door ? { ...own, door: { asks: door.asks, uploadBytesMax: door.uploadBytesMax } } : own;
   }
 
   /** Something asks for what no list opens. */
   async #answer({ token, id, question }: Asked): Promise<void> {
-    const answer = (await this.#doors.get(token)?.answer(question)) ?? { refused: 'its command is over' };
+    const { door, services } = this.#doors.get(token) ?? {};
+    const asked = question.kind === 'service' ? services : door;
+    const answer = (await asked?.answer(question)) ?? { refused: 'its command is over' };
     if (this.#alive) this.#frames.write(toFrame({ answer: { id, answer } }, this.#options.limits.frameBytesMax));
   }
 

@@ -91,6 +91,8 @@ export interface JobTerms {
   readonly egressToken?: string;
   /** Whether the person signs commits, and the program at `sign` of the proxy may sign one. */
   readonly signs?: true;
+  /** Ports of the command's loopback that lead to services of the machine. */
+  readonly services?: readonly number[];
 }
 
 export type JobRequest<Kind extends Work = Work> = JobTerms & Kind;
@@ -184,6 +186,8 @@ export interface JobUsage {
   filesUnknown?: FilesUnknown;
   /** Accesses that were denied to its commands. */
   denied?: Denial[];
+  /** Ports of the commands' loopback that they connected to and at which nothing listened. */
+  refusedPorts?: number[];
   /** Paths that a failed command could not see or change. */
   withheld?: WithheldPaths;
   /** Files that git tracks and that were hidden from the command: how many, and the first of them. */

@@ -6,7 +6,7 @@ import type { NetworkLayer } from '../policy/network.ts';
 import type { UnixSockets } from '../policy/schema/tiers.ts';
 import type { CoarseMask } from '../sandbox/coarse-masks.ts';
 import type { EgressReport } from '../sandbox/egress/messages.ts';
-import type { Egress, EgressAttachment, EgressDoor, Terms } from './egress.ts';
+import type { Egress, EgressAttachment, EgressDoor, ServiceDoor, Terms } from './egress.ts';
 import type { Host, RunOptions as HostRunOptions, JobEnd } from './host.ts';
 import type { HostKey, HostMasks } from './host-masks.ts';
 import type { JobRequest, JobResult, JobTerms, Work } from './job.ts';
@@ -34,7 +34,7 @@ export interface RunResult {
 
 export type RunRequest = Work & RunTerms;
 
-export interface RunTerms extends Omit<JobTerms, 'masks' | 'keeper' | 'egressToken'> {
+export interface RunTerms extends Omit<JobTerms, 'masks' | 'keeper' | 'egressToken' | 'services'> {
   /** The session for which the host keeps something between calls. */
   readonly keeper?: RetainedSession;
   /** Whether the command may have Unix sockets of its own. */
@@ -43,6 +43,8 @@ export interface RunTerms extends Omit<JobTerms, 'masks' | 'keeper' | 'egressTok
   readonly network?: readonly NetworkLayer[];
   /** Asks about hosts that `network` does not name; nobody is asked if absent. */
   readonly door?: EgressDoor | undefined;
+  /** Services of the machine that the command reaches; none if absent. */
+  readonly services?: ServiceDoor | undefined;
   /** What the proxy adds to the command's requests. */
   readonly keys?: Terms['keys'];
   /** Access to the egress proxy that the caller holds and gives back, in place of `network`. */
@@ -54,7 +56,9 @@ export interface RunTerms extends Omit<JobTerms, 'masks' | 'keeper' | 'egressTok
 }
 
 /** A request with the proxy's token in place of its network. */
-type LeasedRequest = Work & Omit<RunTerms, 'network' | 'door' | 'keys' | 'lease'> & Pick<JobTerms, 'egressToken'>;
+type LeasedRequest = Work &
+  Omit<RunTerms, 'network' | 'door' | 'services' | 'keys' | 'lease'> &
+  Pick<JobTerms, 'egressToken' | 'services'>;
 
 export interface RunOptions extends HostRunOptions {
   /**
@@ -90,15 +94,20 @@ export class Runs {
    * it never notice. Throws the signal's reason if an abort comes before the job starts.
    */
   async run(key: HostKey, request: RunRequest, options: RunOptions): Promise<RunResult> {
-    const { network, door, keys, lease, ...job } = request;
+    const { network, door, services, keys, lease, ...job } = request;
     const { egress } = this.#options;
-    if (lease) return this.#run({ ...key, egress: lease.line }, { ...job, egressToken: lease.token }, options);
+    const withProxy = (token: string) => ({
+      ...job,
+      egressToken: token,
+      ...(services && { services: services.ports }),
+    });
+    if (lease) return this.#run({ ...key, egress: lease.line }, withProxy(lease.token), options);
     if (!network || !egress) return this.#run(this.placed(key, job.keeper), job, options);
-    const { line, token, close } = egress.attach({ layers: network, door, ...(keys && { keys }) });
+    const { line, token, close } = egress.attach({ layers: network, door, services, ...(keys && { keys }) });
     let report: EgressReport | 'lost' = 'lost';
     let ran: RunResult;
     try {
-      ran = await this.#run({ ...key, egress: line }, { ...job, egressToken: token }, options);
+      ran = await this.#run({ ...key, egress: line }, withProxy(token), options);
     } finally {
       report = await close();
     }

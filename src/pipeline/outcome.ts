@@ -71,6 +71,8 @@ export interface RunHooks {
   readonly attempt: Attempt;
   /** Can still refuse the call before anything is sent. */
   readonly beforeStart: () => Promise<void>;
+  /** Carries out the call by its tool's `run` in the tier's host, which gets this as `ctx.planned`; for a runner that prepares it. */
+  readonly inHost: (planned: unknown) => Promise<Outcome>;
 }
 
 export type Outcome = RunFacts &

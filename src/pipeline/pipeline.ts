@@ -31,6 +31,7 @@ import { type CachedResult, cache } from './cache.ts';
 import { costCap } from './cost-cap.ts';
 import type { HostDoors } from './doors/host-doors.ts';
 import { type OpeningParts, openingOf, type WithOpenings, withOpenings } from './doors/openings.ts';
+import { LocalServices } from './doors/services.ts';
 import { SigningDoor } from './doors/signing-door.ts';
 import { previewForPerson } from './execute/call-preview.ts';
 import { execute } from './execute/execute.ts';
@@ -117,6 +118,7 @@ export function createPipeline(given: PipelineParts): Pipeline {
     runners: { ...ownRunners({ ...given, learned }), ...given.runners },
     prepared,
     health,
+    services: new LocalServices(given),
     leftNames: new LeftNames(given),
     signingDoor: new SigningDoor(given),
     writes: new WritesByPrincipal(given.powers.uuid()),

@@ -102,6 +102,8 @@ export interface Policy {
   readonly open: readonly string[];
   /** Folders outside of the workspace that a person opened for the commands of a session, absolute. */
   readonly folders?: readonly string[];
+  /** Services of this machine that a person opened for them: port, program and owner. */
+  readonly services?: readonly string[];
   /** Further policies that must agree, such as a session's or a project's. The strictest one decides. */
   readonly and: readonly Policy[];
 }

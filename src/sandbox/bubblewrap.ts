@@ -6,9 +6,12 @@
 import type { HostTier } from '../base/call.ts';
 import { ToolError } from '../base/errors.ts';
 import { STORE, storeIn } from './etc/certificates.ts';
-import { SYSTEM_FACTS, systemMounts } from './etc/system-mounts.ts';
+import { namesMount, SYSTEM_FACTS, systemMounts } from './etc/system-mounts.ts';
 import { guard, type Masks, maskMounts, NO_MASKS } from './masks.ts';
 import { type CoveringMount, HOME, isNameless, type Mount, type OwnFile, type Profile } from './mount.ts';
+
+/** Stands in the arguments for the files of an image, which only a command knows. */
+export const IMAGE_FILES = '--ringfence-image';
 
 /** Isolate hosts write nothing. */
 const ISOLATE_TMP_BYTES = 1024 * 1024;
@@ -32,7 +35,9 @@ export function toBwrapArgs(profile: Profile): string[] {
     ...(profile.nests ? [] : readOnlyProc(shownId)),
     ...['--dev', '/dev'],
     ...toArgs({ kind: 'tmpfs', at: '/dev/shm', bytes: profile.shmBytes ?? SHM_BYTES }),
-    ...systemMounts(profile).flatMap(toArgs),
+    ...(profile.isImage
+      ? [IMAGE_FILES, ...namesMount(profile).flatMap(toArgs)]
+      : systemMounts(profile).flatMap(toArgs)),
     ...profile.mounts.flatMap(toArgs),
     // Both are writable tmpfs of half the memory unless remounted read-only.
     ...['--remount-ro', '/dev', '--remount-ro', '/'],
@@ -238,10 +243,12 @@ export function executeHostProfile(
 
 /**
  * The profile of one command, without masks: those are computed when it starts, since files come and go.
- * `isNested`: the sandbox is built in an execute host that is itself confined.
+ * `isNested`: the sandbox is built in an execute host that is itself confined. `isImage`: for programs of images.
  */
-export function commandProfile(request: ProfileRequest & { workspace: string; isNested?: boolean }): Profile {
-  const { workspace, shownId, tmpBytes, isNested = false } = request;
+export function commandProfile(
+  request: ProfileRequest & { workspace: string; isNested?: boolean; isImage?: boolean },
+): Profile {
+  const { workspace, shownId, tmpBytes, isNested = false, isImage = false } = request;
   return {
     // First, so that none of these covers anything in the workspace.
     mounts: [
@@ -250,10 +257,11 @@ export function commandProfile(request: ProfileRequest & { workspace: string; is
       { kind: 'folder', at: GIT_SYSTEM },
       { kind: 'folder', at: GIT_COPIES },
       { kind: 'symlink', to: '../tmp', at: '/var/tmp' },
-      ...SYSTEM_FACTS,
-      ...toolchainMounts(request),
+      // Programs of the machine need the machine's libraries.
+      ...(isImage ? [] : [...SYSTEM_FACTS, ...toolchainMounts(request)]),
       { kind: 'rw', path: workspace },
     ],
+    isImage,
     names: request.runtime.etc,
     ...(request.ownFiles && { ownFiles: request.ownFiles }),
     ...(shownId !== undefined && { shownId }),

@@ -3,7 +3,7 @@
  * that network to the proxy at the first connection. The sandbox holds nothing of Ringfence: no process, no path, no descriptor.
  */
 import type { ChildProcess } from 'node:child_process';
-import type { Writable } from 'node:stream';
+import type { Duplex, Writable } from 'node:stream';
 import { nativeProgram } from '../base/native-programs.ts';
 import { COMMAND_EGRESS_FDS, HOST_EGRESS_FD } from './bubblewrap.ts';
 
@@ -31,19 +31,37 @@ export interface Door {
   readonly stdio: readonly (number | 'pipe')[];
   /** Tells which call the sandbox's connections are of. Before that none is served. */
   give(child: ChildProcess, token: string): void;
+  /** Hears, from the start of the child to its end, at which ports of its loopback nothing listened that it connected to. */
+  hear(child: ChildProcess): ReadonlySet<number>;
 }
 
-/** For a sandbox without the proxy. */
-export const NO_DOOR: Door = { words: [], environment: {}, stdio: [], give() {} };
+/** Ports of one command that are heard of, as many as native/door.c writes. */
+const REFUSED_MAX = 32;
 
-/** The door of a sandbox, at those descriptors. */
-export const doorAt = (fds: { readonly line: number; readonly token: number } = COMMAND_EGRESS_FDS): Door => ({
+/** For a sandbox without the proxy. */
+export const NO_DOOR: Door = { words: [], environment: {}, stdio: [], give() {}, hear: () => new Set() };
+
+/** The door of a sandbox, at those descriptors; `services` are the ports of its loopback that lead to services of the machine. */
+export const doorAt = (
+  fds: { readonly line: number; readonly token: number } = COMMAND_EGRESS_FDS,
+  services: readonly number[] = [],
+): Door => ({
   // The token comes through a pipe: everybody on the machine can read a command line.
-  words: [nativeProgram('door'), `${fds.line}`, `${fds.token}`],
+  words: [nativeProgram('door'), `${fds.line}`, `${fds.token}`, services.join() || '-'],
   environment: EGRESS_ENVIRONMENT,
   stdio: [HOST_EGRESS_FD, 'pipe'],
   give(child, token) {
     // EPIPE: bubblewrap has ended; its status tells why.
     (child.stdio[fds.token] as Writable).on('error', () => {}).end(token);
+  },
+  hear(child) {
+    const ports = new Set<number>();
+    let rest = '';
+    (child.stdio[fds.token] as Duplex).setEncoding('latin1').on('data', (chunk: string) => {
+      const lines = (rest + chunk).split('\n');
+      rest = lines.pop() ?? '';
+      for (const it of lines) if (ports.size < REFUSED_MAX) ports.add(Number(it));
+    });
+    return ports;
   },
 });

@@ -155,6 +155,8 @@ interface CommandArgsOptions {
   readonly isNested: boolean;
   readonly folders?: readonly string[] | undefined;
   readonly seccompFd?: number;
+  /** For programs of images, whose files the arguments leave out. */
+  readonly isImage?: boolean;
   /** Whether a control group counts memory: then /dev/shm may hold a quarter of the largest command's memory. */
   readonly isCounted?: boolean;
 }
@@ -297,9 +299,13 @@ export function createLauncher(
         isForeign: false,
       });
     },
-    commandArgs: (workspace, { isNested, folders, seccompFd = COMMAND_SECCOMP_FD, isCounted = false }) => {
+    commandArgs: (workspace, { isNested, folders, isImage, seccompFd = COMMAND_SECCOMP_FD, isCounted = false }) => {
       const shm = isCounted ? { shmBytes: Math.floor((limits.commandMax.memoryMb * 1024 * 1024) / 4) } : {};
-      return toBwrapArgs({ ...commandProfile({ ...request(workspace, folders), isNested }), ...shm, seccompFd });
+      return toBwrapArgs({
+        ...commandProfile({ ...request(workspace, folders), isNested, ...(isImage && { isImage }) }),
+        ...shm,
+        seccompFd,
+      });
     },
     start: (launch, stdio, ownFilters) => startIn(outer, launch, stdio, { filters: ownFilters, powers }),
   };

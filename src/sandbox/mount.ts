@@ -44,6 +44,8 @@ export interface Profile {
   readonly nests: boolean;
   /** Whether the sandbox is built inside an execute host, which has already assembled its /etc. */
   readonly isNested?: boolean;
+  /** Whether its system is that of an image, which the arguments leave to the command. */
+  readonly isImage?: boolean;
   /** `bound`: the caller has mounted a fresh /proc of its own pid namespace, which bubblewrap can't without covering parts of it. */
   readonly proc: 'own' | 'bound';
   readonly network: 'none' | 'host';

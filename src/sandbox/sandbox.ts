@@ -116,6 +116,8 @@ export interface Sandbox extends AsyncDisposable {
 export interface CommandParts {
   readonly bwrap: string;
   readonly args: string[];
+  /** The same for programs of images. */
+  readonly imageArgs: string[];
   readonly filter: Uint8Array;
   /** The seccomp filter of commands that may have Unix sockets of their own. */
   readonly ownSocketsFilter: Uint8Array;
@@ -203,7 +205,7 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
     },
     commandSandbox: (workspace, { isDirect = false, folders } = {}) => ({
       bwrap,
-      args: launcher.commandArgs(workspace, { isNested: confinement.nests && !isDirect, isCounted, folders }),
+      ...argsOf(launcher, workspace, { isNested: confinement.nests && !isDirect, isCounted, folders }),
       filter: filters.none,
       ownSocketsFilter: filters.own,
       guarded: options.runtime.guarded,
@@ -217,6 +219,12 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
     },
   };
 }
+
+/** Arguments for commands, and for programs of images. */
+const argsOf = (launcher: Launcher, workspace: string, options: Parameters<Launcher['commandArgs']>[1]) => ({
+  args: launcher.commandArgs(workspace, options),
+  imageArgs: launcher.commandArgs(workspace, { ...options, isImage: true }),
+});
 
 /** Path of the homes as seen by the process that starts the commands: a confined host, or one that sees the machine. */
 const homesPart = (homesFolder: string | undefined, isNested: boolean) =>

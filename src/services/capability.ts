@@ -111,8 +111,8 @@ export interface Running {
 interface ForCommands {
   /** The folders that commands see read-only. */
   readonly seen: readonly string[];
-  /** The one of them that is on PATH. */
-  readonly programs: string;
+  /** The one of them that is on PATH; absent for folders without programs for it. */
+  readonly programs?: string;
   /** Makes the folders; a daemon does so before its first sandbox. */
   make(): void;
 }

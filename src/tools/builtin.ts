@@ -16,6 +16,7 @@ import dataValidate from './data/validate.ts';
 import databaseExplain from './database/explain.ts';
 import databaseQuery from './database/query.ts';
 import databaseSchema from './database/schema.ts';
+import dockerRun from './docker/run.ts';
 import fileCopy from './file/copy.ts';
 import fileDelete from './file/delete.ts';
 import fileEdit from './file/edit.ts';
@@ -77,6 +78,7 @@ export const builtinTools = {
   database_explain: databaseExplain,
   database_query: databaseQuery,
   database_schema: databaseSchema,
+  docker_run: dockerRun,
   file_copy: fileCopy,
   file_delete: fileDelete,
   file_edit: fileEdit,

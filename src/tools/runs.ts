@@ -3,6 +3,7 @@ import type * as z from 'zod';
 import type { PluginCode } from '../base/plugin-code.ts';
 import type { ListedTool } from './capability.ts';
 import type { Connected } from './connected.ts';
+import type { ImageProgram } from './context/commands.ts';
 import type { DatabaseRequest, ServerAnswer } from './context/databases.ts';
 import type { FetchedPage, PageReader } from './context/page.ts';
 import type { WebRequest } from './context/requests.ts';
@@ -29,6 +30,12 @@ export interface PluginSpec {
   /** Infinity for the bound of any program. */
   readonly cpuMs: number;
   readonly outputBytes: number;
+}
+
+/** An unpacked image, and what its author runs in it. */
+export interface ImageToRun extends Omit<ImageProgram, 'argv'> {
+  readonly entrypoint: readonly string[];
+  readonly command: readonly string[];
 }
 
 /** In the host of the call's tier, by `run`. */
@@ -81,8 +88,10 @@ type ByRunner<I extends z.ZodObject, O extends z.ZodObject> =
       readonly by: 'toolchains';
       request(input: z.output<I>): { readonly name: string; readonly version?: string | undefined };
     }
-  /** A path that a person is asked to show. */
-  | { readonly by: 'doors'; request(input: z.output<I>): { readonly path: string } }
+  /** A path that a person is asked to show, or the port of a service of this machine that commands are to reach. */
+  | { readonly by: 'doors'; request(input: z.output<I>): { readonly path: string } | { readonly service: number } }
+  /** A program of a container image: the gateway finds and unpacks the image, and `run` gets an ImageToRun as `ctx.planned`. */
+  | { readonly by: 'containers'; request(input: z.output<I>): { readonly image: string } }
   /** The operation of a connector, which the egress process carries out. */
   | { readonly by: 'connectors'; readonly operation: Connected }
   /** An external provider. */

@@ -34,6 +34,7 @@ type ReportedField =
   | 'processes'
   | 'verdict'
   | 'denied'
+  | 'refusedPorts'
   | 'withheld'
   | 'trackedHidden'
   | 'gitConfigHeld'
@@ -108,7 +109,7 @@ export class Commands {
   }
 
   #count(outcome: CommandOutcome, { memoryMb }: CommandBounds): void {
-    const { used, outputBytes, denied, scratchFull, homeRemoved, gitConfigs } = outcome;
+    const { used, outputBytes, denied, refusedPorts, scratchFull, homeRemoved, gitConfigs } = outcome;
     const all = this.used;
     all.cpuMs += used.cpuMs;
     all.outputBytes += outputBytes;
@@ -119,6 +120,7 @@ export class Commands {
     if (homeRemoved.length > 0) all.homeRemoved = [...(all.homeRemoved ?? []), ...homeRemoved];
     this.tookOver(gitConfigs);
     if (denied.length > 0) all.denied = [...(all.denied ?? []), ...denied];
+    if (refusedPorts.length > 0) all.refusedPorts = [...(all.refusedPorts ?? []), ...refusedPorts];
     if (used.processes !== undefined) all.processes = Math.max(all.processes ?? 0, used.processes);
   }
 

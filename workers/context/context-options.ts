@@ -46,6 +46,7 @@ export interface ContextOptions {
   readonly bounds?: CommandBounds | undefined;
   readonly egressToken?: string | undefined;
   readonly signs?: true | undefined;
+  readonly services?: readonly number[] | undefined;
   /** Name of the commands' HOME. */
   readonly home?: HomeNames | undefined;
   /** Unix sockets of others to hide from commands, if commands may have sockets themselves. */

@@ -310,15 +310,15 @@ export class WorkerContext implements ToolContext {
   command({ shell, args, report, until, offline = false, ...request }: CommandToRun): CheckedCommand {
     const { workspace, anchor, masks, bounds, readOnly = false } = this.#options;
     const signal = until ? AbortSignal.any([this.signal, until]) : this.signal;
-    const { egressToken, home, sockets, overlay, onOutput } = this.#options;
+    const { egressToken, services, home, sockets, overlay, onOutput } = this.#options;
     anchor.assertInside(request.cwd);
     const { fd, realPath: cwd } = this.#rules.open(request.cwd, () => anchor.open(request.cwd));
     try {
       if (!fs.fstatSync(fd).isDirectory())
         throw new ToolError('UNSUPPORTED', `cwd \`${request.cwd}\` is not a directory`);
       const given = { workspace, masks, bounds, signal, readOnly, home, sockets, overlay, onOutput };
-      const egress = { egressToken: offline ? undefined : egressToken };
-      const argv = shell && toArgv(shell, request.command, args);
+      const egress = offline ? {} : { egressToken, services };
+      const argv = request.image?.argv ?? (shell && toArgv(shell, request.command, args));
       const reporting = report !== undefined && this.#reporting(report, request.command);
       return { ...request, ...given, ...egress, cwd, argv, ...reporting } as unknown as CheckedCommand;
     } finally {

@@ -17,6 +17,7 @@ export const toolLoaders = {
   database_explain: () => import('../../src/tools/database/explain.ts').then((it) => it.default),
   database_query: () => import('../../src/tools/database/query.ts').then((it) => it.default),
   database_schema: () => import('../../src/tools/database/schema.ts').then((it) => it.default),
+  docker_run: () => import('../../src/tools/docker/run.ts').then((it) => it.default),
   file_copy: () => import('../../src/tools/file/copy.ts').then((it) => it.default),
   file_delete: () => import('../../src/tools/file/delete.ts').then((it) => it.default),
   file_edit: () => import('../../src/tools/file/edit.ts').then((it) => it.default),

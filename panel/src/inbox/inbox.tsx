@@ -114,7 +114,9 @@ export function Inbox() {
 function iconOf(approval: Approval): IconName {
   const { door, effects, tool, rule } = approval;
   if (door)
-    return ({ host: 'host', upload: 'host', secret: 'key', path: 'folder', signature: 'key' } as const)[door.kind];
+    return (
+      { host: 'host', upload: 'host', secret: 'key', path: 'folder', signature: 'key', service: 'host' } as const
+    )[door.kind];
   if (rule === 'protected-names') return 'lock';
   if (tool.startsWith('package_')) return 'box';
   if (commandOf(approval) !== undefined) return 'command';

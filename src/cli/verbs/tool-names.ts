@@ -17,6 +17,7 @@ export const toolNames = [
   'database_explain',
   'database_query',
   'database_schema',
+  'docker_run',
   'file_copy',
   'file_delete',
   'file_edit',

@@ -44,8 +44,8 @@ export interface ApproveDeps {
   questionNow(call: JudgedCall): PolicyQuestion;
   /** Identifies the program at a real path; undefined when no file is there. */
   fingerprint(path: string): ProgramFingerprint | undefined;
-  /** What a person is asked about a call that asks for a path; undefined for all others. */
-  openingOf(call: JudgedCall): OpeningQuestion | undefined;
+  /** What a person is asked about a call of `access_request`; undefined for all others. */
+  openingOf(call: JudgedCall): Promise<OpeningQuestion | undefined>;
   /** The text of a policy rule that would allow such calls permanently. */
   proposeRule(question: PolicyQuestion): string;
 }
@@ -57,7 +57,7 @@ export const approve =
   async (call) => {
     // A preview needs no approval: it changes nothing, and what it reads is judged by rules of its own.
     if (call.decision === 'allow' || call.options.preview) return next({ ...call, approval: undefined });
-    const view = approvalViewOf(call, deps);
+    const view = approvalViewOf(call, await deps.openingOf(call), deps);
     const remembered = approvals.remembered(view.facts, call.id);
     // A yes to an earlier plan is none to this one.
     const { tool } = call.checked;
@@ -149,8 +149,11 @@ interface ApprovalView {
 /** The most effects of one call that a person is shown. */
 const EFFECTS_MAX = 64;
 
-function approvalViewOf(call: JudgedCall, { redact, limits, openingOf }: ApproveDeps): ApprovalView {
-  const opening = openingOf(call);
+function approvalViewOf(
+  call: JudgedCall,
+  opening: OpeningQuestion | undefined,
+  { redact, limits }: ApproveDeps,
+): ApprovalView {
   const { tool, input, tier } = call.checked;
   const { by, askingRules, question } = askingDecisionOf(call);
   const { command, destructive, effects: declared } = question;

@@ -1,6 +1,6 @@
 /**
- * The doors of paths: a file that the policy hides, and a folder outside of the workspace. A call of `access_request` asks a person; the
- * answer opens the path for the calls of the session, or of the project, that begin after it. What someone wrote as a denial stays one.
+ * What `access_request` asks for: a file that the policy hides, a folder outside of the workspace, a service of this machine. A person is
+ * asked; the answer opens it for the calls of the session, or of the project, that begin after it. What someone wrote as a denial stays one.
  */
 
 import { readFileSync, realpathSync, statSync } from 'node:fs';
@@ -16,6 +16,7 @@ import { type Outcome, type RunHooks, succeeded } from '../outcome.ts';
 import type { CheckedCall, ClearedCall, DoorHolder, JudgedCall } from '../stage.ts';
 import { factsAtDoor } from './door-facts.ts';
 import { mayOpen, opened } from './opened-policy.ts';
+import type { LocalServices } from './services.ts';
 
 interface PathRules {
   readonly rules: readonly Rule[];
@@ -23,7 +24,7 @@ interface PathRules {
 }
 
 export interface OpeningParts {
-  readonly approvals: Approvals;
+  readonly services: Pick<LocalServices, 'questionAbout'>;
   /** Why commands must never see a folder of the machine; undefined if they may. `path` is absolute and real. */
   outsideProblem(path: string): string | undefined;
   /** The path rules in force for a call, and the home that they mean. */
@@ -53,7 +54,7 @@ export function withOpenings(approvals: Approvals): WithOpenings {
     const of = { tool: '', rule: '', policyVersion: policy.version };
     const given = approvals.opened((door) => factsAtDoor(holder, door, of));
     const openings: Openings = { ...given, folders: given.folders.filter((it) => listenerIn(it) === undefined) };
-    if (openings.secrets.length + openings.folders.length === 0) return policy;
+    if (openings.secrets.length + openings.folders.length + openings.services.length === 0) return policy;
     const key = JSON.stringify(openings);
     const kept = known.get(policy) ?? new Map<string, Policy>();
     known.set(policy, kept);
@@ -64,17 +65,28 @@ export function withOpenings(approvals: Approvals): WithOpenings {
   };
 }
 
-/** What a person is asked about a call; undefined if it asks for no path. Throws INPUT_INVALID, POLICY_DENIED, ACCESS_DENIED. */
-export function openingOf(call: JudgedCall, parts: OpeningParts): OpeningQuestion | undefined {
+/** What a person is asked about a call; undefined if it is about no door. Throws INPUT_INVALID, POLICY_DENIED, ACCESS_DENIED. */
+export async function openingOf(call: JudgedCall, parts: OpeningParts): Promise<OpeningQuestion | undefined> {
   const { tool, input } = call.checked;
   const asked = runsBy(tool, 'doors')?.request(input as never);
   if (asked === undefined) return undefined;
+  if ('path' in asked) return pathQuestion(call, asked, parts);
+  const { target, reason, impact } = await parts.services.questionAbout(asked.service, call.policy);
+  return { facts: factsOf(call, { kind: 'service', target }), reason, impact, covers: `connections to ${target}` };
+}
+
+function factsOf(call: JudgedCall, door: DoorTarget): OpeningQuestion['facts'] {
+  const of = { tool: call.checked.tool.name, rule: '', policyVersion: '' };
+  const { project, projectIs } = factsAtDoor(call.atDoors, door, of);
+  return { door, ...(projectIs !== undefined && project !== undefined && { project, projectIs }) };
+}
+
+function pathQuestion(call: JudgedCall, asked: { readonly path: string }, parts: OpeningParts): OpeningQuestion {
   const view = parts.viewOf(call);
   const path = posix.normalize(toRelative({ workspace: call.workspace, home: view.home })(asked.path));
   const isInside = !path.startsWith('/') && path !== '..' && !path.startsWith('../');
   const door = isInside ? secretAt(join(relative(call.root, call.workspace), path), view) : folderAt(path, call, parts);
-  const { project, projectIs } = factsAtDoor(call.atDoors, door, { tool: tool.name, rule: '', policyVersion: '' });
-  const facts = { door, ...(projectIs !== undefined && project !== undefined && { project, projectIs }) };
+  const facts = factsOf(call, door);
   const { target } = door;
   if (door.kind === 'secret')
     return {
@@ -154,6 +166,5 @@ function realFolder(path: string): string | undefined {
 export async function runOpening(call: ClearedCall, { attempt, beforeStart }: RunHooks): Promise<Outcome> {
   await beforeStart();
   attempt.started = true;
-  const { path } = call.checked.input as { path: string };
-  return succeeded({ path, opened: true }, attempt);
+  return succeeded({ ...(call.checked.input as object), opened: true }, attempt);
 }

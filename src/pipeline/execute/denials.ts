@@ -19,8 +19,11 @@ const RULE = 'tiers.execute.network';
 
 const told = z.array(z.unknown());
 
-/** Denials that the host and the egress proxy report, the most telling first. The host's are checked against the schema only. */
-export function denialsOf({ result, egress }: RunResult): Denial[] {
+/**
+ * Denials that the host and the egress proxy report, the most telling first. The host's are checked against the schema only. `hints`
+ * are about services of the machine that the command did not find.
+ */
+export function denialsOf({ result, egress }: RunResult, hints: readonly Denial[] = []): Denial[] {
   // Fast path for most calls: zod would take longer than everything below.
   if (result.usage.denied === undefined && egress === undefined) return [];
   // Each denial is parsed alone, so that an invalid one does not drop the others.
@@ -43,7 +46,7 @@ export function denialsOf({ result, egress }: RunResult): Denial[] {
       ? { ...it, ...(!hasProxy && { rule: RULE }), suggestion: hasProxy ? USE_PROXY : ASK }
       : it,
   );
-  return [...ofProxy, ...advised].slice(0, DENIALS_MAX);
+  return [...hints, ...ofProxy, ...advised].slice(0, DENIALS_MAX);
 }
 
 const ASK =

@@ -24,7 +24,11 @@ export const execute = (parts: ExecuteParts): Handler<ClearedCall> => {
     const attempt: Attempt = {};
     call.enter?.('starting');
     try {
-      const hooks = { attempt, beforeStart: () => lastWord(call, parts) };
+      const hooks = {
+        attempt,
+        beforeStart: () => lastWord(call, parts),
+        inHost: (planned: unknown) => inTier(call, { attempt, parts, concurrentCalls, prepared: { planned } }),
+      };
       const byRunner = runByRunner(call, hooks, parts);
       const outcome = await withSummary(call, await (byRunner ?? inTier(call, { attempt, parts, concurrentCalls })));
       parts.learned.ended(call, outcome);
@@ -38,17 +42,22 @@ export const execute = (parts: ExecuteParts): Handler<ClearedCall> => {
   };
 };
 
+interface TierRun {
+  readonly attempt: Attempt;
+  readonly parts: ExecuteParts;
+  readonly concurrentCalls: ConcurrentCalls;
+  /** Made by a runner. */
+  readonly prepared?: { readonly planned: unknown };
+}
+
 /** Runs the call in a host, and warns if the changes that were seen may be those of another call. */
-async function inTier(
-  call: ClearedCall,
-  { attempt, parts, concurrentCalls }: { attempt: Attempt; parts: ExecuteParts; concurrentCalls: ConcurrentCalls },
-): Promise<Outcome> {
+async function inTier(call: ClearedCall, { attempt, parts, concurrentCalls, prepared }: TierRun): Promise<Outcome> {
   const { tool, tier } = call.checked;
   if (tool.before?.requests && tier === 'external_api') return runAnswered(call, attempt, parts);
   if (tier === 'read_only' || call.options.preview) return inTime(call, parts, () => runInHost(call, attempt, parts));
   using entry = concurrentCalls.enter(call.root);
   const isAlone = () => entry.isAlone;
-  const outcome = await inTime(call, parts, () => runInHost(call, attempt, parts, isAlone));
+  const outcome = await inTime(call, parts, () => runInHost(call, attempt, parts, { isAlone, prepared }));
   const isSeen = hostTierOf(tool, tier) === 'execute' && outcome.usage?.filesChanged?.length;
   return isSeen && !entry.isAlone ? { ...outcome, warnings: [...outcome.warnings, NOT_ALONE] } : outcome;
 }

@@ -5,7 +5,7 @@ import type { CommandPreview } from '../../base/preview.ts';
 import { NO_HOSTS } from '../../hosts/egress.ts';
 import type { HostKey } from '../../hosts/hosts.ts';
 import type { RetainedSession } from '../../hosts/retained-sessions.ts';
-import type { RunOptions, RunRequest, RunResult } from '../../hosts/runs.ts';
+import type { RunOptions, RunResult, RunTerms } from '../../hosts/runs.ts';
 import { type Policy, unixSocketsOf } from '../../policy/schema.ts';
 import { keepsAfter, keptPreviewOf, readsUncheckedBy } from '../../tools/runs.ts';
 import { hostTierOf, type Tool } from '../../tools/tool.ts';
@@ -30,12 +30,12 @@ export async function runInHost(
   call: ClearedCall,
   attempt: Attempt,
   parts: ExecuteParts,
-  isAlone = () => false,
+  { isAlone = () => false, prepared }: Partial<Pick<HostRun, 'isAlone' | 'prepared'>> = {},
 ): Promise<Outcome> {
   for (;;) {
     const policy = policyOfStart(call, parts);
     try {
-      return await runUnder(policy, call, { attempt, parts, isAlone });
+      return await runUnder(policy, call, { attempt, parts, isAlone, prepared });
     } catch (error) {
       // The call's time limit ends this loop.
       if (error !== POLICY_MOVED) throw error;
@@ -43,18 +43,27 @@ export async function runInHost(
   }
 }
 
+interface HostRun {
+  readonly attempt: Attempt;
+  readonly parts: ExecuteParts;
+  /** Whether no other call ran beside it. */
+  isAlone(): boolean;
+  /** What `run` gets as `ctx.planned`, if a runner has made it. */
+  readonly prepared?: { readonly planned: unknown } | undefined;
+}
+
 const POLICY_MOVED = new Error('the policy changed while a host was made ready');
 
 async function runUnder(
   policy: Policy,
   call: ClearedCall,
-  { attempt, parts, isAlone }: { attempt: Attempt; parts: ExecuteParts; isAlone(): boolean },
+  { attempt, parts, isAlone, prepared }: HostRun,
 ): Promise<Outcome> {
   const { tier, tool, input } = call.checked;
   const { workspace } = call;
   const view = parts.viewOf({ ...call, policy });
   const isCommand = hostTierOf(tool, tier) === 'execute';
-  const { place, keeper, ...ofPolicy } = placeOf(call, { policy, view }, parts);
+  const { place, keeper, reach } = placeOf(call, { policy, view }, parts);
   const kept = keptPreviewOf(tool, input);
   const signing = await signingOf(call, parts);
   const job = {
@@ -71,14 +80,14 @@ async function runUnder(
         }
       : threadCpuOf(policy, tier)),
     ...(isCommand && { owner: parts.leftNames.ownerOf(call) }),
-    ...((await remotesOf(call, parts.remoteKeys)) ?? signing?.terms ?? ofPolicy),
+    ...((await remotesOf(call, parts.remoteKeys)) ?? signing?.terms ?? reach),
     ...(tier === 'read_only' && { readOnly: true, ...(readsUncheckedBy(tool, input) && { isSealed: true }) }),
     ...(tool.state && { state: parts.toolStates.get(tool.state.name, workspace) }),
     ...(kept !== undefined && { kept }),
     ...(keeper && { keeper }),
   };
   const options = optionsOf(call, policy, { attempt, parts });
-  const planned = await planOf(call, parts, policy);
+  const planned = prepared ? succeeded(prepared.planned) : await planOf(call, parts, policy);
   if (planned?.error) return planned;
   const request = { ...job, ...(planned && { planned: planned.data }) };
   const writer: HostKey = { tier: 'write', workspace, view, principal: call.principal, ...heapOf(policy, 'write') };
@@ -86,7 +95,8 @@ async function runUnder(
   const { ran, preview } = await runPlaced(call, placed, parts);
   parts.health.note(tool, workspace, ran.result);
   const moved = ran.left?.moved.length ? parts.leftNames.ask(ran.left.moved, call) : undefined;
-  const plain = ranOutcome(ran, call, { ...ofPolicy, attempt, parts });
+  const hints = await parts.services.hintsAt(ran.result.usage.refusedPorts, policy);
+  const plain = ranOutcome(ran, call, { attempt, network: reach?.network, hints, parts });
   const outcome = {
     ...plain,
     ...(preview && { preview }),
@@ -135,7 +145,7 @@ function placeOf(
   call: ClearedCall,
   { policy, view }: { policy: Policy; view: HostKey['view'] },
   parts: ExecuteParts,
-): { place: HostKey; keeper?: RetainedSession } & Pick<RunRequest, 'network' | 'door' | 'keys'> {
+): { place: HostKey; keeper?: RetainedSession; reach?: Pick<RunTerms, 'network' | 'door' | 'services' | 'keys'> } {
   const { tier, tool } = call.checked;
   const hostTier = hostTierOf(tool, tier);
   const heap = hostTier === 'execute' ? {} : heapOf(policy, tier);
@@ -150,7 +160,9 @@ function placeOf(
   if (tier !== 'execute' || !mayKeep) return { place: own, ...kept };
   const door = mayConnect ? parts.doors.of(call, 'execute') : undefined;
   const keys = parts.remoteKeys.ofCommands;
-  return { place: own, ...kept, network: network ?? NO_HOSTS, door, ...(keys && { keys }) };
+  // What a package runs when it is installed has its registry alone.
+  const services = mayConnect && !tool.before?.prepare ? parts.services.of(call) : undefined;
+  return { place: own, ...kept, reach: { network: network ?? NO_HOSTS, door, services, ...(keys && { keys }) } };
 }
 
 /** Runs a job; what a command changes is kept by a shadow, what other calls change by their journal. Previews change nothing. */

@@ -5,6 +5,7 @@ import type { UndoJournal } from '../../store/undo/undo-journal.ts';
 import type { PackageSettings } from '../../tools/package/settings.ts';
 import type { HostDoors } from '../doors/host-doors.ts';
 import type { OpeningParts } from '../doors/openings.ts';
+import type { LocalServices } from '../doors/services.ts';
 import type { SigningDoor } from '../doors/signing-door.ts';
 import type { PermissionParts } from '../permission.ts';
 import type { PreparedCalls } from '../prepared.ts';
@@ -31,6 +32,7 @@ export interface ExecuteParts extends ReadOnlyRunParts {
   readonly prepared: PreparedCalls;
   readonly background: BackgroundCommands;
   readonly outsideProblem: OpeningParts['outsideProblem'];
+  readonly services: LocalServices;
   readonly previews: Previews;
   readonly leftNames: Pick<LeftNames, 'ask' | 'ownerOf'>;
   /** Records the start and the end of each call. */

@@ -1,3 +1,4 @@
+import type { Denial } from '../../base/call.ts';
 import type { RunResult } from '../../hosts/runs.ts';
 import type { NetworkLayer } from '../../policy/network.ts';
 import type { OpeningParts } from '../doors/openings.ts';
@@ -14,11 +15,17 @@ export function ranOutcome(
   {
     attempt,
     network,
+    hints,
     parts,
-  }: { attempt: Attempt; network?: readonly NetworkLayer[] | undefined; parts: Pick<OpeningParts, 'outsideProblem'> },
+  }: {
+    attempt: Attempt;
+    network?: readonly NetworkLayer[] | undefined;
+    hints?: readonly Denial[];
+    parts: Pick<OpeningParts, 'outsideProblem'>;
+  },
 ): Outcome {
   const { result, pid, egress } = ran;
-  const denied = denialsOf(ran);
+  const denied = denialsOf(ran, hints);
   const withheld = withheldOf(ran, network, (it) => parts.outsideProblem(it) === undefined);
   const brought = {
     ...attempt,

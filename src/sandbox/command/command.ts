@@ -45,6 +45,8 @@ export interface CommandOutcome {
   readonly used: MeasuredUse;
   /** Accesses that the kernel reports as denied. */
   readonly denied: readonly Denial[];
+  /** Ports of its loopback that it connected to and at which nothing listened. */
+  readonly refusedPorts: readonly number[];
   /** What its sandbox hid or made read-only. */
   readonly withheld: Masks;
   /** Hidden files that git tracks. */
@@ -99,6 +101,7 @@ export async function runCommand(
       used,
       gitConfigs,
       denied: evidence.denied,
+      refusedPorts: [...begun.refusedPorts],
       scratchFull: evidence.scratchFull,
       withheld: begun.shape.withheld,
       tracked: begun.shape.tracked,

@@ -5,6 +5,7 @@ import type { CommandBounds, Limits } from '../../base/limits.ts';
 import type { GitIdentity } from '../git/commit-author.ts';
 import type { GitCopies, GivenConfig } from '../git/config/copies.ts';
 import type { GitView } from '../git/view.ts';
+import type { ImageRoot } from '../image-root.ts';
 import type { Masks } from '../masks.ts';
 import type { CoveringMount } from '../mount.ts';
 import type { Watchdog } from '../watchdog.ts';
@@ -50,8 +51,12 @@ export interface CommandRequest {
   readonly home?: HomeNames;
   /** The command changes this instead of the workspace. */
   readonly overlay?: Overlay;
+  /** The image whose program `argv` is; the machine's own programs run if absent. */
+  readonly image?: ImageRoot | undefined;
   /** Token that identifies the command to the egress proxy; absent for a command without it. */
   readonly egressToken?: string;
+  /** Ports of its loopback that lead to services of the machine, by the proxy. */
+  readonly services?: readonly number[];
   /** Ends the command; the reason may be an `Aborted`. */
   readonly signal: AbortSignal;
 }
@@ -68,6 +73,8 @@ export interface CommandSetup {
   readonly bwrap: string;
   /** bwrap arguments from bubblewrap.ts, without directory and environment. */
   readonly args: readonly string[];
+  /** The same for programs of images; absent where none run. */
+  readonly imageArgs?: readonly string[];
   /** Absolute paths, read-only whatever the masks say. */
   readonly guarded: readonly string[];
   /** File with the seccomp program: each bwrap reads its descriptor to the end. */
@@ -107,6 +114,8 @@ export interface StartedSandbox extends Disposable {
   readonly copies: GitCopies;
   /** Says to which call its connections belong; before that none is served. */
   give(egressToken: string): void;
+  /** Ports of its loopback that it connected to and at which nothing listened, so far. */
+  readonly refusedPorts: ReadonlySet<number>;
 }
 
 /** A sandbox whose program writes to pipes. Disposing of it releases the pipes that nobody reads, too. */
@@ -123,7 +132,10 @@ export interface Shape {
   readonly cwdIs: string;
   /** Whether it has the egress proxy. */
   readonly hasDoor: boolean;
+  /** Ports that lead to services of the machine. */
+  readonly services: readonly number[];
   readonly asOwner: boolean;
+  readonly image?: ImageRoot;
   /** File that holds its seccomp program. */
   readonly filterFile: string;
   /** bubblewrap arguments that mount its home. */

@@ -22,19 +22,31 @@ import {
 } from '../bubblewrap.ts';
 import { type Door, doorAt, NO_DOOR } from '../door.ts';
 import { GitCopies, givenConfigs, withoutLinks } from '../git/config/copies.ts';
+import { environmentIn, imageArgs, toEnterWords } from '../image-root.ts';
 import { guard, maskMounts, onDisk, socketMounts } from '../masks.ts';
 import type { CoveringMount } from '../mount.ts';
 import { mountsOf } from '../proc.ts';
 import { openOutputPipe } from './output-pipe.ts';
 import type { Overlay } from './overlay.ts';
-import { COMPUTED, type Gate, toBashArgs, toWaitingBashArgs, toWords } from './prologue.ts';
+import { COMPUTED, type Gate, type Rlimits, toBashArgs, toWaitingBashArgs, toWords } from './prologue.ts';
 import type { CommandRequest, CommandSetup, PipedSandbox, Shape, StartedSandbox } from './request.ts';
 import { Status } from './status.ts';
 
 /** The fields of a request that its sandbox depends on. */
 export type SandboxRequest = Pick<
   CommandRequest,
-  'cwd' | 'workspace' | 'readOnly' | 'asOwner' | 'masks' | 'bounds' | 'home' | 'sockets' | 'overlay' | 'egressToken'
+  | 'cwd'
+  | 'workspace'
+  | 'readOnly'
+  | 'asOwner'
+  | 'masks'
+  | 'bounds'
+  | 'home'
+  | 'sockets'
+  | 'overlay'
+  | 'egressToken'
+  | 'services'
+  | 'image'
 >;
 
 /** Computes masks from the files that exist now; the gateway's list may be some milliseconds old. Throws SANDBOX_UNAVAILABLE. */
@@ -54,7 +66,9 @@ export function shapeOf(request: SandboxRequest, setup: Omit<CommandSetup, 'watc
     cwd,
     cwdIs: identityOf(cwd),
     hasDoor: request.egressToken !== undefined,
+    services: request.services ?? [],
     asOwner,
+    ...(request.image && { image: request.image }),
     filterFile: sockets ? setup.ownSocketsFilterFile : setup.filterFile,
     // A read-only command has no home: an empty folder on a read-only root.
     home: readOnly ? [] : homeMount(homeFolder, limits.commandTmpBytes),
@@ -82,8 +96,8 @@ function identityOf(folder: string): string {
 
 /** The words to send to a waiting sandbox; undefined if the command needs a sandbox of its own. */
 export function lateWordsOf(request: CommandRequest, { rlimits }: CommandSetup): Buffer | undefined {
-  const { stdin, env } = request;
-  if (stdin !== undefined || COMPUTED.some((it) => Object.hasOwn(env, it))) return undefined;
+  const { stdin, env, image } = request;
+  if (stdin !== undefined || image || COMPUTED.some((it) => Object.hasOwn(env, it))) return undefined;
   withoutNul([request.command, ...(request.argv ?? []), ...Object.entries(env).flat()]);
   return toWords({ ...request, rlimits });
 }
@@ -114,14 +128,14 @@ const gateOf = (shape: Shape): Gate => {
   return { fd, builtFd: fd + 1 };
 };
 
-const doorOf = ({ hasDoor }: Shape): Door => (hasDoor ? doorAt() : NO_DOOR);
+const doorOf = ({ hasDoor, services }: Shape): Door => (hasDoor ? doorAt(undefined, services) : NO_DOOR);
 
 /** Builds a sandbox that waits for its command. Throws SANDBOX_UNAVAILABLE. */
 export function beginWaiting(shape: Shape, setup: CommandSetup, powers: Powers): ReadySandbox {
   const gate = gateOf(shape);
-  const bash = toWaitingBashArgs(gate, { bounds: shape.bounds, rlimits: setup.rlimits });
+  const program = ['/bin/bash', ...toWaitingBashArgs(gate, { bounds: shape.bounds, rlimits: setup.rlimits })];
   const begun = piped('ignore', (streams) =>
-    start({ shape, bash, env: {}, attachment: { streams }, stdio: ['pipe', 'pipe'] }, setup, powers),
+    start({ shape, program, env: {}, attachment: { streams }, stdio: ['pipe', 'pipe'] }, setup, powers),
   );
   const stdio = begun.child.stdio as readonly unknown[];
   const [line, said] = [stdio[gate.fd] as Writable, stdio[gate.builtFd] as Readable];
@@ -209,9 +223,9 @@ export function beginAt(
 ): StartedSandbox {
   const { shape, request, setup, powers } = of;
   const gate = needsGate(shape) || request.overlay ? gateOf(shape) : undefined;
-  const bash = toBashArgs({ ...request, rlimits: setup.rlimits, ...(gate && { gate }) });
+  const program = programOf(request, { rlimits: setup.rlimits, gate });
   const stdio = gate ? (['pipe', 'pipe'] as const) : [];
-  const started = start({ shape, bash, env: request.env, attachment, stdio }, setup, powers);
+  const started = start({ shape, program, env: request.env, attachment, stdio }, setup, powers);
   if (request.egressToken !== undefined) started.give(request.egressToken);
   if (!gate || started.child.pid === undefined) return started;
   const admitted = Promise.all([started.admitted, letThrough(started, gate, request.overlay)]).then(() => {});
@@ -219,6 +233,12 @@ export function beginAt(
   admitted.catch(() => {});
   return { ...started, admitted };
 }
+
+/** The first program in the sandbox, which sets the command's limits, with its arguments. */
+const programOf = (request: CommandRequest, of: { rlimits: Rlimits; gate: Gate | undefined }): string[] =>
+  request.image
+    ? toEnterWords(request.argv ?? [], { ...of, bounds: request.bounds })
+    : ['/bin/bash', ...toBashArgs({ ...request, rlimits: of.rlimits, ...(of.gate && { gate: of.gate }) })];
 
 /** Starts a sandbox with pipes for its output. */
 function piped(stdin: 'pipe' | 'ignore', startWith: (streams: Attachment['streams']) => StartedSandbox): PipedSandbox {
@@ -231,8 +251,8 @@ function piped(stdin: 'pipe' | 'ignore', startWith: (streams: Attachment['stream
 
 interface StartRequest {
   readonly shape: Shape;
-  /** Arguments of bash. */
-  readonly bash: readonly string[];
+  /** The first program in the sandbox, and its arguments. */
+  readonly program: readonly string[];
   readonly env: CommandRequest['env'];
   readonly attachment: Attachment;
   /** Descriptors after the status descriptor and those of the door. */
@@ -255,7 +275,7 @@ function start(own: StartRequest, setup: CommandSetup, powers: Powers): StartedS
   const outer = attachment.outer?.(lastFd) ?? [];
   // The command can read the words of its first process, which is bubblewrap, and finds itself in those by `pgrep -f`.
   const early = [NO_NETWORK, '--args', `${argsFd}`];
-  const inside = [setup.bwrap, ...early, '--', ...(attachment.launcher ?? []), '/bin/bash', ...own.bash];
+  const inside = [setup.bwrap, ...early, '--', ...(attachment.launcher ?? []), ...own.program];
   const [program = setup.bwrap, ...words] = withoutNul([...outer, ...door.words, ...inside]);
   using files = new DisposableStack();
   const filter = files.adopt(openSync(shape.filterFile, 'r'), closeSync);
@@ -268,6 +288,7 @@ function start(own: StartRequest, setup: CommandSetup, powers: Powers): StartedS
   const spawn = () => powers.spawn(program, words, options);
   const child = group ? group.spawn(spawn) : spawn();
   const status = new Status(child.stdio[COMMAND_STATUS_FD] as Readable);
+  const refusedPorts = child.pid === undefined ? new Set<number>() : door.hear(child);
   copies.feed(child, status);
   const admitted = new Promise<void>((resolve, reject) => {
     status.onInit((init) => (group ? group.admit(init, child).then(resolve, reject) : resolve()));
@@ -283,6 +304,7 @@ function start(own: StartRequest, setup: CommandSetup, powers: Powers): StartedS
     admitted,
     copies,
     give: (egressToken) => door.give(child, egressToken),
+    refusedPorts,
     [Symbol.dispose]: () => ownedParts.dispose(),
   };
 }
@@ -330,12 +352,15 @@ function toSandboxArgs(
   setup: CommandSetup,
   { copies, hold }: SandboxAdditions,
 ): (string | Uint8Array)[] {
-  const early = Object.entries(env).filter(([name]) => COMPUTED.some((it) => it === name));
+  // No bash of ours passes on the others to the program of an image.
+  const early = Object.entries(env).filter(([name]) => shape.image || COMPUTED.some((it) => it === name));
   const { gitIdentity } = setup;
-  const own = Object.entries({ ...setup.environment, ...gitIdentity?.environment, ...doorOf(shape).environment });
+  const machine = shape.image ? environmentIn(shape.image, setup.environment) : setup.environment;
+  const own = Object.entries({ ...machine, ...gitIdentity?.environment, ...doorOf(shape).environment });
   const variables = [...own, ...early].flatMap(([name, value]) => ['--setenv', name, value]);
+  const args = shape.image ? imageArgs(shape.image, shape.workspace, setup) : setup.args;
   return [
-    ...withTmp(shape.asOwner ? asOwner(setup.args) : setup.args, shape.tmp).filter((it) => it !== NO_NETWORK),
+    ...withTmp(shape.asOwner ? asOwner(args) : args, shape.tmp).filter((it) => it !== NO_NETWORK),
     ...(gitIdentity ? toArgs({ kind: 'ro-at', path: gitIdentity.folder, at: GIT_SYSTEM }) : []),
     ...shape.home,
     ...shape.masks.flatMap(toMaskWords),

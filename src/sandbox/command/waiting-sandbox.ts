@@ -37,8 +37,9 @@ export class WaitingSandbox implements Waiting {
     const words = lateWordsOf(request, this.#setup);
     // Such commands are few; preparing for them would displace the sandbox for the usual ones.
     if (!words) return undefined;
-    const { cwd, workspace, readOnly = false, asOwner = false, masks, bounds, home, sockets, egressToken } = request;
-    const door = egressToken !== undefined && { egressToken };
+    const { cwd, workspace, readOnly = false, asOwner = false, masks, bounds, home, sockets } = request;
+    const { egressToken, services = [] } = request;
+    const door = egressToken !== undefined && { egressToken, services };
     const own = { ...(home !== undefined && { home }), ...(sockets && { sockets }), ...door };
     this.#parts = { cwd, workspace, readOnly, asOwner, masks, bounds, ...own };
     const ready = this.#ready;

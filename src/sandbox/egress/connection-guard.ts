@@ -17,7 +17,7 @@ import {
 } from '../../policy/network.ts';
 import type { DnsCache } from './dns-cache.ts';
 import type { CommandDoor } from './door.ts';
-import type { EgressDenial, EgressReport } from './messages.ts';
+import type { DoorAnswer, DoorQuestion, EgressDenial, EgressReport } from './messages.ts';
 import { connectThrough, goesDirect, type OutgoingProxy } from './outgoing-proxy.ts';
 
 /** The connection was refused and must not be retried. */
@@ -29,6 +29,8 @@ export interface ConnectionGuardOptions {
   readonly layers: readonly NetworkLayer[];
   /** For hosts that the layers don't list; absent if nobody is asked. */
   readonly door?: CommandDoor;
+  /** Asks the gateway about a service; absent if none is reached. */
+  ask?(question: DoorQuestion): Promise<DoorAnswer>;
   readonly limits: Limits;
   readonly powers: Powers;
   readonly names: Pick<DnsCache, 'lookup'>;
@@ -48,6 +50,8 @@ export class ConnectionGuard {
   readonly #denied = new Map<string, { -readonly [K in keyof EgressDenial]: EgressDenial[K] }>();
   readonly #sockets = new Set<Socket>();
   readonly #sent = new Map<string, number>();
+  /** The last question about a service: one at a time, since the gateway reads tables of the kernel for each. */
+  #lastCheck: Promise<unknown> = Promise.resolve();
   #lookups = 0;
   /** Called, oldest first, when a lookup of this command ends. */
   readonly #lookupWaiters: (() => void)[] = [];
@@ -95,6 +99,38 @@ export class ConnectionGuard {
     } catch (error) {
       throw new DestinationUnreachable(`${target}: ${(error as Error).message}, by ${showDestination(proxy)}`);
     }
+  }
+
+  /**
+   * Connects to what listens at a port of the machine's own loopback. The gateway knows who listens: it is asked before, and once more
+   * before any byte passes, since another program may have taken the port meanwhile. Throws ConnectionRefused, DestinationUnreachable.
+   */
+  async connectService(port: number): Promise<Socket> {
+    const to = { host: '127.0.0.1', port };
+    const address = await this.#serviceAddress(to);
+    let socket: Socket;
+    try {
+      socket = await this.#connectTo(address, port, this.#options.limits.egressConnectMs);
+    } catch (error) {
+      throw new DestinationUnreachable(`${showDestination(to)}: ${(error as Error).message}`);
+    }
+    try {
+      await this.#serviceAddress(to);
+      return this.#remember(showDestination(to), socket);
+    } catch (error) {
+      socket.destroy();
+      throw error;
+    }
+  }
+
+  async #serviceAddress(to: Destination): Promise<string> {
+    const asked = this.#lastCheck.then(() => this.#options.ask?.({ kind: 'service', ...to, sent: 0 }));
+    this.#lastCheck = asked;
+    const answer = await asked;
+    const address = answer && 'open' in answer ? answer.open[0]?.block : undefined;
+    if (address !== undefined) return address;
+    const reason = answer && 'refused' in answer ? answer.refused : 'nobody knows what listens there';
+    throw this.#refuse(showDestination(to), { layer: 'sandbox', reason });
   }
 
   /** What passes from a client to a host that a person opened; undefined for other hosts. */

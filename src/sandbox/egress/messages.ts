@@ -42,9 +42,12 @@ export interface DoorTerms {
   readonly uploadBytesMax: number;
 }
 
-/** Whether a host may be connected to that a list does not name, or sent so much. */
+/**
+ * Whether a host may be connected to that a list does not name, or sent so much. `service`: whether a service of the machine that the
+ * command reaches is still the one that was agreed on.
+ */
 export interface HostQuestion extends Destination {
-  readonly kind: 'host' | 'upload';
+  readonly kind: 'host' | 'upload' | 'service';
   /** Port from which the program connected to the proxy. */
   readonly clientPort?: number | undefined;
   /** Bytes that the command sent to hosts that were opened. */
@@ -58,7 +61,10 @@ interface ProgramQuestion extends Omit<HostQuestion, 'kind'> {
 
 export type DoorQuestion = HostQuestion | ProgramQuestion;
 
-/** Entries of a list that are open from now on, the token of the program that was started, or why nothing is. */
+/**
+ * Entries of a list that are open from now on, or for a service the address where it listens; the token of the program that was started; or
+ * why nothing is.
+ */
 export type DoorAnswer =
   | { readonly open: readonly NetworkRule[] }
   | { readonly program: string }

@@ -19,7 +19,7 @@ const port = z.int().min(1).max(65_535);
 /** The host in its canonical form: a compromised proxy must not have a person shown anything else. */
 const host = z.string().refine((it) => toHostName(it) === it);
 const question = z.strictObject({
-  kind: z.enum(['host', 'upload', 'program']),
+  kind: z.enum(['host', 'upload', 'program', 'service']),
   host,
   port,
   clientPort: port.optional(),

@@ -22,6 +22,7 @@ import type {
   RemoteKey,
 } from './messages.ts';
 import { ProgramPipes } from './program-pipes.ts';
+import { relay } from './relay.ts';
 import { SOCKS_VERSION, serveSocks } from './socks.ts';
 
 export interface ProxyOptions extends Pick<ConnectionGuardOptions, 'outgoing'> {
@@ -44,13 +45,13 @@ interface ProxiedCommand {
 
 /** What came with a token that is not open yet. */
 interface Early {
-  readonly handles: Closable[];
+  readonly handles: { readonly at: Closable; readonly service: number | undefined }[];
   readonly names: string[];
 }
 
 type Closable = object & { close?(): void };
 
-/** Sandboxes of one call, and names that one asks for, for which the proxy keeps anything. */
+/** Sandboxes of one call with their services, and names that one asks for, for which the proxy keeps anything. */
 const EARLY_MAX = 64;
 
 export class EgressProxy {
@@ -75,27 +76,29 @@ export class EgressProxy {
     const ask = (question: DoorQuestion) => this.#options.ask(token, question);
     const ofDoor = door && { door: new CommandDoor({ ...door, layers, ask }) };
     this.#commands.set(token, {
-      guard: new ConnectionGuard({ ...this.#options, layers, ...ofDoor, names: this.#names }),
+      guard: new ConnectionGuard({ ...this.#options, layers, ...ofDoor, ask, names: this.#names }),
       keys: keys ?? [],
       pipeTo: (to) => this.#pipes.open(token, to),
       sockets: new Set(),
       listeners: [],
     });
     const { handles, names } = this.#takeEarly(token);
-    for (const it of handles) this.listen(token, it);
+    for (const { at, service } of handles) this.listen(token, at, service);
     for (const it of names) this.notice(token, it);
   }
 
   /**
    * Accepts connections at a listening socket, or at anything else that `net` can listen on; false for a token of which nothing was
-   * known: its socket waits until the token is opened or closed.
+   * known: its socket waits until the token is opened or closed. `service` is the port of the machine that the socket stands for.
    */
-  listen(token: string, at: Closable): boolean {
+  listen(token: string, at: Closable, service?: number): boolean {
     const command = this.#commands.get(token);
     if (!command)
-      return this.#keep(token, ({ handles }) => (handles.length < EARLY_MAX ? handles.push(at) : at.close?.()));
+      return this.#keep(token, ({ handles }) =>
+        handles.length < EARLY_MAX ? handles.push({ at, service }) : at.close?.(),
+      );
     if (command.listeners.length >= EARLY_MAX) at.close?.();
-    else command.listeners.push(this.#serve(command, at));
+    else command.listeners.push(this.#serve(command, at, service));
     return true;
   }
 
@@ -107,9 +110,11 @@ export class EgressProxy {
     return true;
   }
 
-  #serve(command: ProxiedCommand, at: object): Server {
+  #serve(command: ProxiedCommand, at: object, service: number | undefined): Server {
     const { egressCommandConnectionsMax: max } = this.#options.limits;
-    const listener = new Server({ allowHalfOpen: true, noDelay: true }, (socket) => this.#accept(command, socket));
+    const listener = new Server({ allowHalfOpen: true, noDelay: true }, (socket) =>
+      this.#accept(command, socket, service),
+    );
     listener.maxConnections = max;
     listener.on('drop', () => command.guard.refuseOverLimit(`more than ${max} connections at once`));
     // EINVAL and similar: the descriptor is no listening socket, so nothing is served.
@@ -136,7 +141,7 @@ export class EgressProxy {
   }
 
   #drop(token: string): void {
-    for (const it of this.#takeEarly(token).handles) it.close?.();
+    for (const { at } of this.#takeEarly(token).handles) at.close?.();
   }
 
   /** Makes one request on behalf of the command; undefined for an unknown token. */
@@ -161,19 +166,27 @@ export class EgressProxy {
     return command.guard.close();
   }
 
-  #accept(command: ProxiedCommand, socket: Socket): void {
+  #accept(command: ProxiedCommand, socket: Socket, service: number | undefined): void {
     const { limits, powers } = this.#options;
     const { guard, keys, pipeTo, sockets } = command;
     socket.on('error', () => {}); // ECONNRESET: 'close' follows.
     if (this.#connections >= limits.egressConnectionsMax && !this.#makeRoom(command)) return void socket.destroy();
     this.#connections += 1;
     sockets.add(socket);
-    const late = powers.after(limits.egressHeaderMs, () => socket.destroy());
-    const onParsed = () => late.cancel();
     socket.once('close', () => {
-      late.cancel();
       if (sockets.delete(socket)) this.#connections -= 1;
     });
+    if (service !== undefined) {
+      // Refused, or nothing listens any more: a client sees the connection end.
+      guard.connectService(service).then(
+        (upstream) => (socket.destroyed ? void upstream.destroy() : relay(socket, upstream)),
+        () => socket.destroy(),
+      );
+      return;
+    }
+    const late = powers.after(limits.egressHeaderMs, () => socket.destroy());
+    const onParsed = () => late.cancel();
+    socket.once('close', onParsed);
     socket.once('readable', () => {
       const first = socket.read(1) as Buffer | null;
       if (first === null) return void socket.destroy();

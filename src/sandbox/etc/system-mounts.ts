@@ -72,6 +72,12 @@ export function systemMounts(profile: EtcParts): Mount[] {
   return [{ kind: 'ro', path: '/usr' }, ...top, ...etcMounts(profile), CARGO];
 }
 
+/** The file that names the sandbox's own loopback, for a system that is not the machine's. */
+export const namesMount = ({ isNested = false, names }: EtcParts): Mount[] =>
+  isNested || names !== undefined
+    ? [{ kind: 'ro-at', path: `${isNested ? HOST_ETC : names}/hosts`, at: '/etc/hosts' }]
+    : [];
+
 /** bubblewrap reads the mount table for each mount: commands mount their host's assembled /etc as one. */
 function etcMounts({ nests, isNested = false, names, ownFiles = [] }: EtcParts): Mount[] {
   if (isNested) return [{ kind: 'ro-at', path: HOST_ETC, at: '/etc' }];

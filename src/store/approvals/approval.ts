@@ -60,11 +60,13 @@ export interface Openings {
   readonly secrets: readonly string[];
   /** Folders outside of the workspace, absolute. */
   readonly folders: readonly string[];
+  /** Services of this machine, each by port, program and owner. */
+  readonly services: readonly string[];
 }
 
 /** Whether a yes at the door opens something for commands that begin after it: it counts for the session at least. */
 export const opensForSession = ({ door }: Pick<Approval, 'door'>): boolean =>
-  door?.kind === 'secret' || door?.kind === 'path';
+  door?.kind === 'secret' || door?.kind === 'path' || door?.kind === 'service';
 
 /** What an answer "for the session" covers; only the identical call if it is dangerous or runs programs. */
 export function rememberFor({ door, effects, impact, input, remember }: Approval): RememberScope {

@@ -90,7 +90,11 @@ export class Grants {
     const isOpen = (door: DoorTarget) => this.covering(factsAt(door), nowMs)?.decision === 'approve';
     const targets = (kind: DoorTarget['kind']) => doors.filter((it) => it.kind === kind && isOpen(it));
     const sorted = (of: readonly DoorTarget[]) => [...new Set(of.map(({ target }) => target))].sort();
-    return { secrets: sorted(targets('secret')), folders: sorted(targets('path')) };
+    return {
+      secrets: sorted(targets('secret')),
+      folders: sorted(targets('path')),
+      services: sorted(targets('service')),
+    };
   }
 
   list(nowMs: number): Grant[] {
@@ -148,7 +152,7 @@ export function covers(grant: Grant, facts: GrantFacts): boolean {
 }
 
 /**
- * A yes covers the host and its companions at that port; a no covers the domain. An answer about a path or a key covers it. None depends
+ * A yes covers the host and its companions at that port; a no covers the domain. An answer about a path, a key or a service covers that one. None depends
  * on the words of the policy: the door is there only while each layer in force has a person asked.
  */
 function coversDoor(grant: Grant, facts: GrantFacts): boolean {

@@ -50,6 +50,15 @@ const VERBS: Readonly<Record<string, string>> = {
   query: 'query',
 };
 
+const DOOR_VERBS = {
+  host: 'connect',
+  upload: 'send more to',
+  secret: 'read',
+  path: 'read',
+  signature: 'sign a commit with',
+  service: 'connect',
+} as const;
+
 const inputOf = ({ input }: Pick<Asked, 'input'>): Readonly<Record<string, unknown>> =>
   typeof input === 'object' && input !== null && !Array.isArray(input) ? (input as Record<string, unknown>) : {};
 
@@ -64,7 +73,7 @@ export function titleOf(asked: Asked): Title {
   const plain = (verb: string, heavy: string, after = ''): Title => ({ verb, before: '', heavy, after });
   if (door?.kind === 'host') return { ...hostParts(door.target), verb: 'connect' };
   if (door?.kind === 'upload') return { ...hostParts(door.target), verb: 'send more to' };
-  if (door) return plain(door.kind === 'signature' ? 'sign a commit with' : 'read', door.target);
+  if (door) return plain(DOOR_VERBS[door.kind], door.target);
   const command = commandOf(asked);
   if (command !== undefined) return plain('$', command);
   const { url, method } = inputOf(asked);

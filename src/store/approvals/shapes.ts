@@ -17,11 +17,12 @@ export const impact = z.strictObject({ level, description: z.string(), warnings:
 
 /**
  * What a question of a door is about. `upload`: more is to be sent to a host that is open. `secret`: a file that the policy hides.
- * `path`: a folder outside of the workspace, which commands may read. `signature`: a commit that is to be signed. `target`: `host:port`,
- * the host `*` is all hosts; a path from the workspace's root, or an absolute one; the name of a key.
+ * `path`: a folder outside of the workspace, which commands may read. `signature`: a commit that is to be signed. `service`: a program that
+ * listens on this machine's loopback. `target`: `host:port`, the host `*` is all hosts; a path from the workspace's root, or an absolute
+ * one; the name of a key; `127.0.0.1:port PROGRAM of OWNER`.
  */
 export const doorTarget = z.strictObject({
-  kind: z.enum(['host', 'upload', 'secret', 'path', 'signature']),
+  kind: z.enum(['host', 'upload', 'secret', 'path', 'signature', 'service']),
   target: z.string(),
 });
 

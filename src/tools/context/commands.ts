@@ -55,6 +55,15 @@ export interface CommandLine {
   readonly unknown?: string;
 }
 
+/** A program of a container image, which runs on the image's files in place of the machine's. */
+export interface ImageProgram {
+  /** Absolute path of the image's files. */
+  readonly folder: string;
+  readonly volumes: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly argv: readonly string[];
+}
+
 /** A command line that a tool asks to run. */
 export interface CommandToRun {
   readonly command: string;
@@ -68,6 +77,8 @@ export interface CommandToRun {
   /** A shell other than the default bash; its positional parameters are `args`. */
   readonly shell?: 'bash' | 'sh' | 'zsh' | 'pwsh';
   readonly args?: readonly string[];
+  /** An unpacked image whose program runs, with its arguments, in place of the command line. */
+  readonly image?: ImageProgram;
   /**
    * What the command is run for: a file in /tmp that it writes, whose name gets an ending of its own at each run, or `-`
    * for its standard output. With a file, its standard output is shown as standard error. Callers see none of the report

@@ -32,7 +32,7 @@ const SYNONYMS = [
   'typescript ts',
   'fail broken error fault problem',
   'differ diff compare difference',
-  'picture screenshot image',
+  'picture screenshot',
   'page site website web',
   'list show display print view see',
   'valid validate check verify',

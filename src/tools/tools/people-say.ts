@@ -1,6 +1,7 @@
 /** Words by which people ask for what a tool does, where its own texts say it otherwise; searches for tools count them. */
 export const peopleSay: Readonly<Record<string, string>> = {
-  access_request: 'permission denied forbidden outside home path allow readable mount hidden masked secret env unlock',
+  access_request:
+    'permission denied forbidden outside home path allow readable mount hidden masked secret env unlock database postgres redis localhost port connection refused service',
   code_analyze:
     'cyclomatic complexity complex metrics smell duplicate duplicated copy paste clone quality maintainability long function security unsafe injection hotspot technical debt refactor candidates',
   code_dependencies:
@@ -24,6 +25,7 @@ export const peopleSay: Readonly<Record<string, string>> = {
   database_explain: 'slow query plan index missing performance full scan optimize explain analyze',
   database_query: 'sql select insert update delete rows records sqlite postgres mysql run count join table data',
   database_schema: 'tables columns describe definitions indexes types foreign keys structure of database ddl show',
+  docker_run: 'container docker podman image alpine ubuntu debian registry pull entrypoint',
   file_copy: 'cp duplicate clone backup copy paste file folder recursively',
   file_delete: 'rm remove erase unlink clean up temporary temp leftover stale files delete trash',
   file_edit: 'change modify patch line insert append fix typo update one file substitute sed',

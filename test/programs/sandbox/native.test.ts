@@ -63,6 +63,11 @@ const ASKING =
   '$it->recv(my $answer, 512); my ($id, $flags) = unpack "nn", $answer; ' +
   'print "refused" if $id == 7 && ($flags & 0x800f) == 0x8005;';
 
+/** Connects twice to a port where nothing listens, to another address of the loopback, and to a service; then to two more ports. */
+const REFUSED =
+  'for it in 1/7 1/7 2/9; do (exec 3<>/dev/tcp/127.0.0.$it); done; (exec 3<>/dev/tcp/127.0.0.1/6379; cat <&3); ' +
+  '(exec 3<>/dev/tcp/127.0.0.1/65535); exec 3<>/dev/tcp/127.0.0.1/1';
+
 const ARCHES = (['x64', 'arm64'] as const).map((arch): [Arch, string[]] => [arch, arch === process.arch ? [] : [QEMU]]);
 
 describe.each(ARCHES)('built for %s', (arch, launcher) => {
@@ -101,6 +106,7 @@ describe.each(ARCHES)('built for %s', (arch, launcher) => {
       join(built, 'door'),
       '3',
       '4',
+      '-',
       '/bin/sh',
       '--unshare-net',
       '-c',
@@ -120,13 +126,84 @@ describe.each(ARCHES)('built for %s', (arch, launcher) => {
     if (noNetwork !== undefined) return skip(noNetwork);
     await using receiver = startReceiver();
     const line = fdOf(receiver.stdio[3] as Socket);
-    const words = [join(built, 'door'), '3', '4', '/usr/bin/perl', '--unshare-net', '-MIO::Socket::INET', '-e', ASKING];
+    const words = [
+      join(built, 'door'),
+      '3',
+      '4',
+      '-',
+      '/usr/bin/perl',
+      '--unshare-net',
+      '-MIO::Socket::INET',
+      '-e',
+      ASKING,
+    ];
     const child = start(words, ['ignore', 'pipe', 'pipe', line, 'pipe']);
     (child.stdio[4] as Socket).end(TOKEN);
     const [out, told] = await Promise.all([said(child), said(receiver)]);
     expect(out).toBe('refused');
     expect(told).toBe(`${JSON.stringify({ token: TOKEN, name: 'some?name.example' })}\n`);
     await until(() => processesWith(join(built, 'door')).length === 0);
+  });
+
+  test('door hands over the socket of a service, and writes each port of its loopback where nothing listens', async ({
+    skip,
+  }) => {
+    if (noNetwork !== undefined) return skip(noNetwork);
+    await using receiver = startReceiver();
+    const line = fdOf(receiver.stdio[3] as Socket);
+    const words = [join(built, 'door'), '3', '4', '5432,6379', '/bin/bash', '--unshare-net', '-c', REFUSED];
+    const child = start(words, ['ignore', 'pipe', 'ignore', line, 'pipe']);
+    (child.stdio[4] as Socket).end(TOKEN);
+    const [out, told, ports] = await Promise.all([said(child), said(receiver), said(child, 4)]);
+    expect(out).toBe('from the receiver');
+    expect(told).toBe(`${JSON.stringify({ token: TOKEN, port: 6379 })}\n`);
+    // The last connection is refused as the program ends.
+    expect(ports).toBe('7\n65535\n1\n');
+    await until(() => processesWith(join(built, 'door')).length === 0);
+  });
+
+  describe('enter', () => {
+    const entered = async (words: readonly string[], env: Record<string, string> = {}) => {
+      const child = start([join(built, 'enter'), ...words], ['ignore', 'pipe', 'pipe'], env);
+      const ended = new Promise((resolve) => child.once('exit', resolve));
+      const [out, err] = await Promise.all([said(child), said(child, 2)]);
+      return { out, err, status: await ended };
+    };
+
+    test('limits can be lowered and not raised by the program that follows', async ({ skip }) => {
+      if (missing !== undefined) return skip(missing);
+      const line = 'ulimit -n; ulimit -f; ulimit -t; ulimit -Ht; ulimit -v; ulimit -n 999 2>/dev/null || echo kept';
+      const words = ['1048576', '123', '50', '-', '-', '-', '-', 'bash', '-c', line];
+      expect(await entered(words)).toMatchObject({ out: '123\n1024\n50\n51\nunlimited\nkept\n', status: 0 });
+    });
+
+    test('a program that no folder of PATH holds is 127, and one that is no program 126', async ({ skip }) => {
+      if (missing !== undefined) return skip(missing);
+      const none = ['-', '-', '-', '-', '-', '-', '-'];
+      const env = { PATH: '/no/such::/usr/bin:relative' };
+      expect(await entered([...none, 'no-such'], env)).toMatchObject({
+        err: 'no-such: not found in the image\n',
+        status: 127,
+      });
+      expect(await entered([...none, '/etc/passwd'], env)).toMatchObject({ status: 126 });
+      expect(await entered([...none, 'x'.repeat(9_000)], env)).toMatchObject({ status: 126 });
+      expect(await entered(none)).toMatchObject({ status: 2 });
+    });
+
+    test('nothing runs without the line of its gate', async ({ skip }) => {
+      if (missing !== undefined) return skip(missing);
+      for (const [line, status] of [
+        ['\n', 0],
+        ['', 1],
+      ] as const) {
+        const words = [join(built, 'enter'), '-', '-', '-', '-', '-', '4', '3', 'echo', 'ran'];
+        const child = start(words, ['ignore', 'pipe', 'inherit', 'pipe', 'pipe']);
+        const ended = new Promise((resolve) => child.once('exit', resolve));
+        (child.stdio[3] as Socket).on('error', () => {}).end(line);
+        const [out, told] = await Promise.all([said(child), said(child, 4)]);
+        expect([told, out, await ended]).toEqual(['\n', status === 0 ? 'ran\n' : '', status]);
+      }
+    });
   });
 
   const run = async (input: string) => {

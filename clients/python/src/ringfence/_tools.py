@@ -14,11 +14,13 @@ if TYPE_CHECKING:
 
 
 class AccessRequestInput(TypedDict, total=False):
-    path: Required[str]
+    path: str
+    service: int
 
 
 class AccessRequestData(TypedDict, total=False):
-    path: Required[str]
+    path: str
+    service: int
     opened: Required[Literal[True]]
 
 
@@ -624,6 +626,24 @@ class DatabaseSchemaData(TypedDict, total=False):
     cost: float
     notices: list[str]
     indexes: Required[list[DatabaseSchemaDataIndexesItem]]
+
+
+class DockerRunInput(TypedDict, total=False):
+    image: Required[str]
+    command: list[str]
+    entrypoint: list[str]
+    cwd: str
+    env: dict[str, str]
+    timeout: int
+
+
+class DockerRunData(TypedDict, total=False):
+    stdout: Required[str]
+    stderr: Required[str]
+    exitCode: int
+    signal: str
+    timedOut: Required[Literal[False]]
+    durationMs: Required[float]
 
 
 class FileCopyInput(TypedDict, total=False):
@@ -1695,7 +1715,7 @@ class ToolMethods:
         raise NotImplementedError
 
     async def access_request(self, *, call_options: CallOptions | None = None, **input: Unpack[AccessRequestInput]) -> Result[AccessRequestData]:
-        """Ask to see a path."""
+        """Ask for what the sandbox lacks."""
         return await self.call("access_request", input, call_options=call_options)
 
     async def code_analyze(self, *, call_options: CallOptions | None = None, **input: Unpack[CodeAnalyzeInput]) -> Result[CodeAnalyzeData]:
@@ -1761,6 +1781,10 @@ class ToolMethods:
     async def database_schema(self, *, call_options: CallOptions | None = None, **input: Unpack[DatabaseSchemaInput]) -> Result[DatabaseSchemaData]:
         """Show the tables of a database."""
         return await self.call("database_schema", input, call_options=call_options)
+
+    async def docker_run(self, *, call_options: CallOptions | None = None, **input: Unpack[DockerRunInput]) -> Result[DockerRunData]:
+        """Run a program of a container image."""
+        return await self.call("docker_run", input, call_options=call_options)
 
     async def file_copy(self, *, call_options: CallOptions | None = None, **input: Unpack[FileCopyInput]) -> Result[FileCopyData]:
         """Copy a file or directory."""
@@ -1946,7 +1970,7 @@ class SyncToolMethods:
         raise NotImplementedError
 
     def access_request(self, *, call_options: CallOptions | None = None, **input: Unpack[AccessRequestInput]) -> Result[AccessRequestData]:
-        """Ask to see a path."""
+        """Ask for what the sandbox lacks."""
         return self.call("access_request", input, call_options=call_options)
 
     def code_analyze(self, *, call_options: CallOptions | None = None, **input: Unpack[CodeAnalyzeInput]) -> Result[CodeAnalyzeData]:
@@ -2012,6 +2036,10 @@ class SyncToolMethods:
     def database_schema(self, *, call_options: CallOptions | None = None, **input: Unpack[DatabaseSchemaInput]) -> Result[DatabaseSchemaData]:
         """Show the tables of a database."""
         return self.call("database_schema", input, call_options=call_options)
+
+    def docker_run(self, *, call_options: CallOptions | None = None, **input: Unpack[DockerRunInput]) -> Result[DockerRunData]:
+        """Run a program of a container image."""
+        return self.call("docker_run", input, call_options=call_options)
 
     def file_copy(self, *, call_options: CallOptions | None = None, **input: Unpack[FileCopyInput]) -> Result[FileCopyData]:
         """Copy a file or directory."""

@@ -58,7 +58,8 @@ export interface KeptCallParts extends JournalParts {
 export async function runKept(call: ClearedCall, job: KeptJob, parts: KeptCallParts): Promise<RunResult> {
   if (!isStart(call)) return runJournalled(call, job, parts);
   const { network, door, keys, ...request } = job.request;
-  const lease = network && parts.egress.attach({ layers: network, door, ...(keys && { keys }) });
+  const { services } = request;
+  const lease = network && parts.egress.attach({ layers: network, door, services, ...(keys && { keys }) });
   let ran: RunResult;
   try {
     ran = await runJournalled(call, { ...job, request: { ...request, ...(lease && { lease }) } }, parts);

@@ -70,7 +70,7 @@ const deps: ApproveDeps = {
   fingerprint: (path) =>
     world.ino === undefined ? undefined : { path, dev: '1', ino: world.ino, size: '1', mtimeNs: '1', ctimeNs: '1' },
   proposeRule: () => '- id: mine',
-  openingOf: () => undefined,
+  openingOf: async () => undefined,
 };
 
 function question(command: Partial<ParsedCommand> = {}): PolicyQuestion {
