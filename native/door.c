@@ -211,19 +211,25 @@ static unsigned long name_of(const unsigned char *query, long length, char *name
   return written;
 }
 
-/* Answers REFUSED to a query, and gives the length of its name. */
-static unsigned long refuse(int resolver, char *name) {
-  unsigned char query[QUERY_BYTES_MAX];
+struct query {
+  unsigned char bytes[QUERY_BYTES_MAX];
+  long length;
   struct sockaddr_in from;
-  int from_bytes = sizeof from;
-  const long length =
-      call(SYS_recvfrom, resolver, (long)query, sizeof query, 0, (long)&from, (long)&from_bytes);
-  const unsigned long written = name_of(query, length, name);
-  if (!written) return 0;
-  query[2] |= 0x80;
-  query[3] = 0x80 | 5;
-  call(SYS_sendto, resolver, (long)query, length, MSG_NOSIGNAL, (long)&from, from_bytes);
-  return written;
+  int from_bytes;
+};
+
+/* Takes a query, and gives the length of its name. */
+static unsigned long take_query(int resolver, struct query *it, char *name) {
+  it->from_bytes = sizeof it->from;
+  it->length = call(SYS_recvfrom, resolver, (long)it->bytes, sizeof it->bytes, 0, (long)&it->from, (long)&it->from_bytes);
+  return name_of(it->bytes, it->length, name);
+}
+
+/* Answers REFUSED. */
+static void refuse(int resolver, struct query *it) {
+  it->bytes[2] |= 0x80;
+  it->bytes[3] = 0x80 | 5;
+  call(SYS_sendto, resolver, (long)it->bytes, it->length, MSG_NOSIGNAL, (long)&it->from, it->from_bytes);
 }
 
 static long read_token(int from, char *token) {
@@ -268,6 +274,7 @@ static int is_served(const struct pollfd *waited, int count) {
 /* The child: waits for what the command does, with nothing open but these. */
 static int serve(int line, int token_from, int parent, int resolver, int refusals, const struct listeners *all) {
   struct told told = {.line = line};
+  struct query query;
   char name[NAME_BYTES_MAX + 1];
   char last[NAME_BYTES_MAX + 1] = "";
   int names = 0;
@@ -282,10 +289,11 @@ static int serve(int line, int token_from, int parent, int resolver, int refusal
     if (!is_served(waited, FIXED + all->count)) continue;
     if (!told.token_bytes && !(told.token_bytes = (unsigned long)read_token(token_from, told.token))) return 0;
     if (waited[0].revents) {
-      const unsigned long length = refuse(resolver, name);
+      const unsigned long length = take_query(resolver, &query, name);
       name[length] = 0;
-      /* One lookup asks several times. */
+      /* One lookup asks several times. Told first: the command may end with the answer, and its connections with it. */
       if (length && !is_same(name, last) && names++ < NAMES_MAX) tell(&told, "\",\"name\":\"", name);
+      if (length) refuse(resolver, &query);
       memcpy(last, name, length + 1);
     }
     for (int i = 0; i < all->count; i++) {
