@@ -341,7 +341,7 @@ export class Session {
     const durationMs = round(this.options.powers.monotonicMs() - startedAt);
     const tool = reached?.checked.tool.name ?? call.toolset.get(call.name)?.tool.name ?? redactText(call.name);
     const { error, usage, hostPid, queuedMs, cached, denied, withheld, quarantined, warnings, costUsd } = outcome;
-    const verdict = error ? verdictOf(error, usage?.verdict) : usage?.scratchFull ? 'file' : 'ok';
+    const verdict = error ? verdictOf(error, usage?.verdict) : usage?.command?.scratchFull ? 'file' : 'ok';
     const metadata: ResultMetadata = {
       durationMs,
       queuedMs: round(queuedMs),

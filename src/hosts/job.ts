@@ -169,24 +169,11 @@ export type FilesChanged =
   | { readonly files: readonly FileChange[]; readonly total: number }
   | { readonly unknown: FilesUnknown };
 
-export interface JobUsage {
-  cpuMs: number;
-  outputBytes: number;
-  peakBytes?: number;
-  processes?: number;
-  verdict: Verdict;
-  enforcedBy: string;
-  truncatedBytes?: number;
-  /** Real cost in US dollars, if the tool knows it. */
-  costUsd?: number;
-  filesChanged?: readonly FileChange[];
-  /** Number of changed files, if not all are listed. */
-  filesChangedTotal?: number;
-  /** Why the changed files of a command are unknown. */
-  filesUnknown?: FilesUnknown;
-  /** Accesses that were denied to its commands. */
+/** What commands of a job met in their sandboxes; the receiver checks it. */
+export interface CommandFacts {
+  /** Accesses that were denied to them. */
   denied?: Denial[];
-  /** Ports of the commands' loopback that they connected to and at which nothing listened. */
+  /** Ports of their loopback that they connected to and at which nothing listened. */
   refusedPorts?: number[];
   /** Paths that a failed command could not see or change. */
   withheld?: WithheldPaths;
@@ -206,6 +193,25 @@ export interface JobUsage {
   scratchFull?: boolean;
   /** Parts of the command's HOME that were removed before it started. */
   homeRemoved?: readonly string[];
+}
+
+export interface JobUsage {
+  cpuMs: number;
+  outputBytes: number;
+  peakBytes?: number;
+  processes?: number;
+  verdict: Verdict;
+  enforcedBy: string;
+  truncatedBytes?: number;
+  /** Real cost in US dollars, if the tool knows it. */
+  costUsd?: number;
+  filesChanged?: readonly FileChange[];
+  /** Number of changed files, if not all are listed. */
+  filesChangedTotal?: number;
+  /** Why the changed files of a command are unknown. */
+  filesUnknown?: FilesUnknown;
+  /** What its commands met; absent for a job without them. */
+  command?: CommandFacts;
   /** The host's report. */
   journal?: JournalReport | undefined;
   /** What its command did in an overlay, as the host reports it; the receiver checks it. */

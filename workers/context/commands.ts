@@ -3,7 +3,7 @@ import type { WithheldPaths } from '../../src/base/call.ts';
 import { type Code, ToolError } from '../../src/base/errors.ts';
 import type { CommandBounds, Limits } from '../../src/base/limits.ts';
 import type { Powers } from '../../src/base/powers.ts';
-import type { JobUsage } from '../../src/hosts/job.ts';
+import type { CommandFacts, JobUsage } from '../../src/hosts/job.ts';
 import { inPlace } from '../../src/sandbox/binds-in-place.ts';
 import { type CommandOutcome, runCommand } from '../../src/sandbox/command/command.ts';
 import { NEAR } from '../../src/sandbox/command/group.ts';
@@ -27,26 +27,8 @@ export interface CommandsOptions {
   truncated(bytesTotal: number): void;
 }
 
-type ReportedField =
-  | 'cpuMs'
-  | 'outputBytes'
-  | 'peakBytes'
-  | 'processes'
-  | 'verdict'
-  | 'denied'
-  | 'refusedPorts'
-  | 'withheld'
-  | 'trackedHidden'
-  | 'gitConfigHeld'
-  | 'fileLimitMet'
-  | 'foreignPath'
-  | 'gitConfigs'
-  | 'scratchFull'
-  | 'memoryNear'
-  | 'homeRemoved';
-
 export class Commands {
-  readonly used: Pick<JobUsage, ReportedField> = {
+  readonly used: Pick<JobUsage, 'cpuMs' | 'outputBytes' | 'peakBytes' | 'processes' | 'verdict' | 'command'> = {
     cpuMs: 0,
     outputBytes: 0,
     verdict: 'ok',
@@ -64,30 +46,35 @@ export class Commands {
     return 'pid namespace, timer, rlimits, watchdog';
   }
 
+  get #met(): CommandFacts {
+    this.used.command ??= {};
+    return this.used.command;
+  }
+
   /** Runs a command to its end. Throws SANDBOX_DENIED if the host runs none, the code of the limit that ended it, CANCELLED. */
   async run(request: CommandRequest): Promise<CommandResult> {
     const outcome = await this.#outcomeOf(request);
     const { exitCode, signal, stdout, stderr, durationMs, outputBytes } = outcome;
     const { tracked, captured } = outcome;
     if (tracked.length > 0)
-      this.used.trackedHidden = { count: tracked.length, first: tracked.toSorted().slice(0, TRACKED_TOLD_MAX) };
-    if (couldNotConfigure(stderr)) this.used.gitConfigHeld = true;
-    if (metFileLimit(stderr)) this.used.fileLimitMet = true;
+      this.#met.trackedHidden = { count: tracked.length, first: tracked.toSorted().slice(0, TRACKED_TOLD_MAX) };
+    if (couldNotConfigure(stderr)) this.#met.gitConfigHeld = true;
+    if (metFileLimit(stderr)) this.#met.fileLimitMet = true;
     if (outcome.truncated) this.#options.truncated(outputBytes);
     if (exitCode !== 0) this.#noteForeign(stderr, request);
     const wanted = exitCode === 0 ? undefined : keyDenied(stderr);
-    if (wanted) this.used.denied = [...(this.used.denied ?? []), wanted];
+    if (wanted) this.#met.denied = [...(this.#met.denied ?? []), wanted];
     const { command, argv, workspace } = request;
     const ended = { command: argv?.join(' ') ?? command, stdout, stderr, failed: exitCode !== 0, workspace };
     const withheld = this.#options.toWithheld(outcome.withheld, ended);
-    if (withheld) this.used.withheld = withheld;
+    if (withheld) this.#met.withheld = withheld;
     if (exitCode === undefined) throw this.#killed(outcome);
     return { stdout, stderr, exitCode, durationMs, signal, report: captured };
   }
 
   #noteForeign(stderr: string, request: CommandRequest): void {
     const path = foreignPathIn(stderr, request);
-    if (path !== undefined) this.used.foreignPath = path;
+    if (path !== undefined) this.#met.foreignPath = path;
   }
 
   /** Runs a program and captures its output; too much output is no failure. */
@@ -115,18 +102,18 @@ export class Commands {
     all.outputBytes += outputBytes;
     if (used.peakBytes !== undefined) all.peakBytes = Math.max(all.peakBytes ?? 0, used.peakBytes);
     const isNear = used.exceeded?.kind !== 'memory' && (used.peakBytes ?? 0) > NEAR * memoryMb * 1024 * 1024;
-    if (isNear) all.memoryNear = true;
-    if (scratchFull) all.scratchFull = true;
-    if (homeRemoved.length > 0) all.homeRemoved = [...(all.homeRemoved ?? []), ...homeRemoved];
+    if (isNear) this.#met.memoryNear = true;
+    if (scratchFull) this.#met.scratchFull = true;
+    if (homeRemoved.length > 0) this.#met.homeRemoved = [...(this.#met.homeRemoved ?? []), ...homeRemoved];
     this.tookOver(gitConfigs);
-    if (denied.length > 0) all.denied = [...(all.denied ?? []), ...denied];
-    if (refusedPorts.length > 0) all.refusedPorts = [...(all.refusedPorts ?? []), ...refusedPorts];
+    if (denied.length > 0) this.#met.denied = [...(this.#met.denied ?? []), ...denied];
+    if (refusedPorts.length > 0) this.#met.refusedPorts = [...(this.#met.refusedPorts ?? []), ...refusedPorts];
     if (used.processes !== undefined) all.processes = Math.max(all.processes ?? 0, used.processes);
   }
 
   /** Counts what was taken over of changes to configs of repositories. */
   tookOver(outcomes: readonly TakenOver[]): void {
-    if (outcomes.length > 0) this.used.gitConfigs = [...(this.used.gitConfigs ?? []), ...outcomes];
+    if (outcomes.length > 0) this.#met.gitConfigs = [...(this.#met.gitConfigs ?? []), ...outcomes];
   }
 
   #killed({ ended, used, outputBytes, stdout, stderr }: CommandOutcome): ToolError {

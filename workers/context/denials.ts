@@ -8,7 +8,8 @@ export function withRefusal(usage: JobUsage, { code, extras, message }: ToolErro
   const path = extras.details?.path;
   if (code !== 'SANDBOX_DENIED' || typeof path !== 'string') return usage;
   const refusal = { kind: 'write', target: path, layer: 'sandbox', reason: message } as const;
-  return { ...usage, denied: [...(usage.denied ?? []), refusal] };
+  const met = usage.command ?? {};
+  return { ...usage, command: { ...met, denied: [...(met.denied ?? []), refusal] } };
 }
 
 /** git asks for a name or password, or ssh reaches no server: the sandbox has neither keys nor ssh's port. */

@@ -25,9 +25,9 @@ const told = z.array(z.unknown());
  */
 export function denialsOf({ result, egress }: RunResult, hints: readonly Denial[] = []): Denial[] {
   // Fast path for most calls: zod would take longer than everything below.
-  if (result.usage.denied === undefined && egress === undefined) return [];
+  if (result.usage.command?.denied === undefined && egress === undefined) return [];
   // Each denial is parsed alone, so that an invalid one does not drop the others.
-  const ofHost = (reported(told, result.usage.denied) ?? [])
+  const ofHost = (reported(told, result.usage.command?.denied) ?? [])
     .slice(0, DENIALS_MAX)
     .flatMap((it) => denial.safeParse(it).data ?? []);
   const hasProxy = egress !== undefined;
@@ -79,19 +79,20 @@ function entryFor(target: string, reason: string): string {
 /** Warnings about the command's network, memory, disk and file changes, for a command that ended by itself. */
 export function warningsOf({ egress, coarse = [], outside = [], result: { usage } }: RunResult): string[] {
   const warnings: string[] = [];
+  const met = usage.command ?? {};
   if (egress === 'lost') warnings.push('the egress proxy ended under this command, which had no network from then on');
-  if (usage.memoryNear === true) warnings.push(MEMORY_NEAR);
-  if (usage.scratchFull === true) warnings.push(SCRATCH_FULL);
-  const removed = reported(names, usage.homeRemoved) ?? [];
+  if (met.memoryNear === true) warnings.push(MEMORY_NEAR);
+  if (met.scratchFull === true) warnings.push(SCRATCH_FULL);
+  const removed = reported(names, met.homeRemoved) ?? [];
   if (removed.length > 0) warnings.push(`HOME was too large, and was emptied of: ${removed.join(', ')}`);
   const unknown = UNKNOWN.get(usage.filesUnknown);
   if (unknown !== undefined) warnings.push(`which files it changed is not known: ${unknown}`);
-  const tracked = reported(trackedHidden, usage.trackedHidden);
+  const tracked = reported(trackedHidden, met.trackedHidden);
   if (tracked) warnings.push(toldTracked(tracked));
-  if (usage.fileLimitMet === true) warnings.push(FILE_LIMIT_MET);
-  const foreign = reported(foreignPath, usage.foreignPath);
+  if (met.fileLimitMet === true) warnings.push(FILE_LIMIT_MET);
+  const foreign = reported(foreignPath, met.foreignPath);
   if (foreign !== undefined) warnings.push(`${showLine(foreign)} ${FOREIGN}`);
-  if (usage.gitConfigHeld === true) warnings.push(GIT_CONFIG_HELD);
+  if (met.gitConfigHeld === true) warnings.push(GIT_CONFIG_HELD);
   if (outside.length > 0) warnings.push(showLine(describeOutside(outside)));
   return [...warnings, ...gitConfigWarnings(usage), ...coarseWarnings(coarse)];
 }

@@ -17,14 +17,14 @@ const shape = z
 
 export type GitConfigs = z.infer<typeof shape>;
 
-export const gitConfigsOf = ({ gitConfigs }: Pick<JobUsage, 'gitConfigs'>): GitConfigs =>
-  reported(shape, gitConfigs) ?? [];
+export const gitConfigsOf = ({ command }: Pick<JobUsage, 'command'>): GitConfigs =>
+  reported(shape, command?.gitConfigs) ?? [];
 
 /** The most keys that one result names for each repository. */
 const TOLD_MAX = 16;
 
 /** Warnings about settings that were not copied to the repositories, and what commands can do without them. */
-export function gitConfigWarnings(usage: Pick<JobUsage, 'gitConfigs'>): string[] {
+export function gitConfigWarnings(usage: Pick<JobUsage, 'command'>): string[] {
   return gitConfigsOf(usage).flatMap(({ path, refused }) => {
     if (refused.length === 0) return [];
     const shownRefusals = refused.slice(0, TOLD_MAX).map(({ key, why }) => `${showLine(key)} (${showLine(why)})`);

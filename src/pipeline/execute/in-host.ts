@@ -95,7 +95,7 @@ async function runUnder(
   const { ran, preview } = await runPlaced(call, placed, parts);
   parts.health.note(tool, workspace, ran.result);
   const moved = ran.left?.moved.length ? parts.leftNames.ask(ran.left.moved, call) : undefined;
-  const hints = await parts.services.hintsAt(ran.result.usage.refusedPorts, policy);
+  const hints = await parts.services.hintsAt(ran.result.usage.command?.refusedPorts, policy);
   const plain = ranOutcome(ran, call, { attempt, network: reach?.network, hints, parts });
   const outcome = {
     ...plain,

@@ -19,7 +19,7 @@ export function withheldOf(
   network: readonly NetworkLayer[] | undefined,
   mayShow: (folder: string) => boolean,
 ): Withheld | undefined {
-  const found = reported(withheldPaths, result.usage.withheld);
+  const found = reported(withheldPaths, result.usage.command?.withheld);
   if (!found) return undefined;
   const { absent: named = [], ...paths } = found;
   const absent = [...new Set(named.flatMap((it) => folderAt(it) ?? []))]

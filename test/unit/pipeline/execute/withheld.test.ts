@@ -5,7 +5,7 @@ import { withheldOf } from '../../../../src/pipeline/execute/withheld.ts';
 import { parseNetworkEntry } from '../../../../src/policy/network.ts';
 import { describeWithheld } from '../../../../src/wire/protocol/result-text.ts';
 
-const ran = (withheld: unknown) => ({ result: { usage: { withheld } } }) as RunResult;
+const ran = (withheld: unknown) => ({ result: { usage: { command: { withheld } } } }) as RunResult;
 const PATHS = { hidden: [{ path: '.env', rule: 'no-secrets' }], count: 3, readOnly: ['.git/config'] };
 
 test('only hosts that every layer of the policy allows are told', () => {
