@@ -11,7 +11,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { defaultLimits } from '../../src/base/limits.ts';
 import type { Client } from '../../src/client/client.ts';
 import { storeSecret } from '../../src/services/secrets/secret-files.ts';
-import { dataOf, type OpenDaemon, openDaemon, repository, temporaryDir } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon, repository, temporaryDir, until } from '../support/daemon.ts';
 import { authorityIn } from '../support/service.ts';
 
 const TOKEN = 'npm_of-the-company-51c9';
@@ -48,6 +48,7 @@ beforeAll(async () => {
     const isMaven = url?.startsWith('/maven/');
     const wanted = isMaven ? `Basic ${Buffer.from(MAVEN_TOKEN).toString('base64')}` : `Bearer ${TOKEN}`;
     if (headers.authorization !== wanted) return response.writeHead(401).end('a key is wanted');
+    if (method === 'PUT') return response.writeHead(201).end('{"ok":true}');
     if (isMaven) return response.end(PARENT);
     const { port } = server.address() as AddressInfo;
     if (url === '/index/config.json')
@@ -72,7 +73,7 @@ tiers: { execute: { decision: allow, reason: x, network: { allow: [{ host: 127.0
 `,
     config: {
       registries: {
-        npm: { url: `https://127.0.0.1:${port}/npm/`, secret: 'company' },
+        npm: { url: `https://127.0.0.1:${port}/npm/`, secret: 'company', publish: true },
         cargo: {
           url: `sparse+https://127.0.0.1:${port}/index/`,
           packages: `https://127.0.0.1:${port}/crates/`,
@@ -115,6 +116,24 @@ test.each(['/api/secret', '/npm/../api/secret', '/npm/..%2fapi/secret'])(
     expect(answer).toContain('a key is wanted');
   },
 );
+
+test('npm publishes with the key after a yes to the line, and unpublishes nothing', async () => {
+  await using operator = await daemon.connect({ role: 'operator' });
+  put('package/package.json', '{ "name": "inner", "version": "2.0.0" }');
+  const command =
+    'cd package && npm_config_noproxy= NO_PROXY= no_proxy= npm publish; NO_PROXY= no_proxy= curl -s -X DELETE ${npm_config_registry}inner';
+  const running = client.call('terminal_execute', { command });
+  const find = async () =>
+    ((await operator.request('approvals.list', {})) as { approvals: { approvalId: string }[] }).approvals;
+  await until(async () => (await find()).length === 1, 30_000);
+  const [asked] = await find();
+  await operator.request('approvals.resolve', { approvalId: asked?.approvalId, decision: 'approve' });
+  const { stdout } = await dataOf<{ stdout: string }>(running as never);
+  expect(stdout).toContain('+ inner@2.0.0');
+  expect(stdout).toContain('publishes nothing with it');
+  expect(requests).toContain('PUT /npm/inner');
+  expect(requests.filter((it) => it.startsWith('DELETE'))).toEqual([]);
+});
 
 test('nothing is published with the key', async () => {
   const before = requests.length;

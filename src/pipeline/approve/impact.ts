@@ -220,7 +220,7 @@ const describePublishing = ({ verb, to, isGrave }: Publishing): string =>
   [verb, to === undefined ? '' : ` to ${to}`, isGrave ? ', by force or where everybody builds' : ''].join('');
 
 /** What the commands of a line publish, and those of the scripts that it runs by name. */
-const publishedBy = (command: ParsedCommand | undefined): Publishing[] =>
+export const publishedBy = (command: ParsedCommand | undefined): Publishing[] =>
   [...(command?.commands ?? []), ...(command?.scripts ?? [])].flatMap((it) => publishingOf(it) ?? []);
 
 function ofUnknown(reasons: readonly string[]): ImpactFinding[] {

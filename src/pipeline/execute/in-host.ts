@@ -9,6 +9,7 @@ import type { RunOptions, RunResult, RunTerms } from '../../hosts/runs.ts';
 import { type Policy, unixSocketsOf } from '../../policy/schema.ts';
 import { keepsAfter, keptPreviewOf, readsUncheckedBy } from '../../tools/runs.ts';
 import { hostTierOf, type Tool } from '../../tools/tool.ts';
+import { publishedBy } from '../approve/impact.ts';
 import { type Attempt, failed, type Outcome, succeeded } from '../outcome.ts';
 import { isUndoByOperator } from '../permission.ts';
 import { networkFor } from '../prepared.ts';
@@ -159,7 +160,10 @@ function placeOf(
   const network = mayConnect ? networkFor(call.checked, policy, parts.packages) : undefined;
   if (tier !== 'execute' || !mayKeep) return { place: own, ...kept };
   const door = mayConnect ? parts.doors.of(call, 'execute') : undefined;
-  const keys = parts.remoteKeys.ofCommands;
+  const { ofCommands } = parts.remoteKeys;
+  // What a rule allows unasked nobody has seen: it publishes with no key of the person.
+  const publishes = call.approval !== undefined && publishedBy(call.question.command).length > 0;
+  const keys = ofCommands && (() => ofCommands(publishes));
   // What a package runs when it is installed has its registry alone.
   const services = mayConnect && !tool.before?.prepare ? parts.services.of(call) : undefined;
   return { place: own, ...kept, reach: { network: network ?? NO_HOSTS, door, services, ...(keys && { keys }) } };

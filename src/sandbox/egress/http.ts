@@ -89,7 +89,8 @@ async function forward(
     url.pathname,
     keys.filter((it) => it.host === to.host && it.port === to.port),
   );
-  if (key?.readsOnly && !['GET', 'HEAD'].includes(incoming.method ?? ''))
+  const isPublished = key?.publishes && incoming.method === 'PUT';
+  if (key?.readsOnly && !isPublished && !['GET', 'HEAD'].includes(incoming.method ?? ''))
     return refuse(403, `Ringfence adds the key of ${to.host} to requests that read, and publishes nothing with it`);
   let upstream: Socket;
   try {

@@ -31,6 +31,8 @@ export interface RemoteKey extends Destination {
   readonly index?: string;
   /** Whether it is for requests that only read; others are refused. */
   readonly readsOnly?: boolean;
+  /** Whether such requests may publish, too, by PUT. */
+  readonly publishes?: boolean;
   /** Headers of each request; absent for a host that is reached without a key. */
   readonly headers?: Readonly<Record<string, string>>;
 }

@@ -17,7 +17,14 @@ const registry = z.strictObject({
 
 const SPARSE = 'sparse+';
 export const registriesSchema = z.strictObject({
-  npm: registry.optional(),
+  npm: registry
+    .extend({
+      publish: z
+        .boolean()
+        .optional()
+        .describe('Whether the key is added to what `npm publish` sends after a yes to it.'),
+    })
+    .optional(),
   python: registry.optional(),
   go: registry.optional(),
   cargo: registry
@@ -46,6 +53,10 @@ export function registryVariables({ npm, python, go, maven }: Registries): Recor
   return {
     // The archives that the registry names at its own host come from the same address.
     ...(npm && { npm_config_registry: plainUrl(npm.url), npm_config_replace_registry_host: 'always' }),
+    // npm sends nothing to publish without a token; the proxy puts the person's in its place.
+    ...(npm?.publish && {
+      [`npm_config_${toFolder(plainUrl(npm.url)).slice('http:'.length)}:_authToken`]: 'added-outside',
+    }),
     ...(python && { PIP_INDEX_URL: plainUrl(python.url), PIP_TRUSTED_HOST: hostOf(new URL(python.url)) }),
     ...(go && { GOPROXY: plainUrl(go.url) }),
     // Maven 3.8 reads the file by itself where it is Debian's.
@@ -94,16 +105,19 @@ export class PersonsKeys implements RemoteKeys {
     return this.#secrets.headersFor(url);
   }
 
-  get ofCommands(): (() => Promise<readonly RemoteKey[]>) | undefined {
-    const { cargo, ...others } = this.#registries;
-    const all = Object.values(others).filter((it) => it !== undefined);
+  get ofCommands(): RemoteKeys['ofCommands'] {
+    const { cargo, npm, ...others } = this.#registries;
+    const all = [npm, ...Object.values(others)].filter((it) => it !== undefined);
     if (all.length === 0 && !cargo) return undefined;
-    return async () => {
+    return async (publishes) => {
       const keys = await Promise.all(
         [...all, ...(cargo ? [cargo, { ...cargo, url: cargo.packages }] : [])].map((it) => this.#keyOf(it)),
       );
       const index = cargo && `${new URL(toFolder(cargo.url)).pathname}config.json`;
-      return keys.map((it) => (index?.startsWith(it.path) ? { ...it, index } : it));
+      const [first, ...rest] = keys.map((it) => (index?.startsWith(it.path) ? { ...it, index } : it));
+      return [first && npm?.publish && publishes ? { ...first, publishes } : first, ...rest].filter(
+        (it) => it !== undefined,
+      );
     };
   }
 

@@ -7,8 +7,8 @@ import type { SshServer } from '../../../tools/context/ssh-server.ts';
 export interface RemoteKeys extends KeyAgents {
   /** Headers with the person's key for a URL; undefined without one. Throws AUTH_REQUIRED for a key that can't be read. */
   headersFor(url: URL): Promise<Readonly<Record<string, string>> | undefined>;
-  /** Gives the keys that all commands may use; undefined if there are none. It never rejects. */
-  readonly ofCommands: (() => Promise<readonly RemoteKey[]>) | undefined;
+  /** Gives the keys that a command may use, and whether to publish, too; undefined if there are none. It never rejects. */
+  readonly ofCommands: ((publishes: boolean) => Promise<readonly RemoteKey[]>) | undefined;
 }
 
 /** Programs that work with the keys in agents of the person. */
