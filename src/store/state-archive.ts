@@ -9,6 +9,7 @@ import {
   readdirSync,
   renameSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
@@ -25,7 +26,7 @@ export const BACKUPS = 'backups';
 export const MIGRATING = 'migrating';
 /** What a daemon makes anew, what is kept for an hour only, what belongs to a daemon that runs, and secrets: an archive gets copied. */
 const LEFT_OUT =
-  /^(homes|code|results|web-cache|secrets|toolchains|toolchain-programs|backups|migrating|daemon\.log.*|daemon\.lock.*|endpoint\.json|.*\.sock(\.json)?|.*\.db-(wal|shm|journal))$/;
+  /^(homes|code|results|web-cache|secrets|images|toolchains|toolchain-programs|backups|migrating|daemon\.log.*|daemon\.lock.*|endpoint\.json|.*\.sock(\.json)?|.*\.db-(wal|shm|journal))$/;
 
 /** The program tar failed; the message is what tar says. */
 export class ArchiveError extends OperatorError {}
@@ -101,6 +102,21 @@ function copyState(from: string, to: string): void {
   const names = archivedNames(from);
   const inOrder = [...names.filter((it) => !isDatabase(it)), ...names.filter(isDatabase)];
   for (const name of inOrder) copyEntry(join(from, name), join(to, name));
+  copyRecordAgain(from, to);
+}
+
+/**
+ * A checkpoint that was signed between the copies of its file and of its database is in the latter alone, as if the file had been cut:
+ * both are copied until none came meanwhile.
+ */
+function copyRecordAgain(from: string, to: string): void {
+  const [file, database] = ['audit.checkpoints', 'audit.db'];
+  const bytesOf = (folder: string) => statSync(join(folder, file), { throwIfNoEntry: false })?.size;
+  for (let copies = 1; copies < COPIES_MAX && bytesOf(from) !== bytesOf(to); copies++)
+    for (const name of [file, database]) {
+      rmSync(join(to, name), { force: true });
+      copyEntry(join(from, name), join(to, name));
+    }
 }
 
 /** Copies a file, a folder or a database with what its write-ahead log holds. */

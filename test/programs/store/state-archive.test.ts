@@ -1,11 +1,14 @@
-/** The owners of a state directory's files in its archive. */
+/** The archive of a state directory: its files' owners, and a record that is written meanwhile. */
 import { execFileSync } from 'node:child_process';
 import { chownSync, existsSync, lstatSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { defaultLimits } from '../../../src/base/limits.ts';
 import { systemPowers } from '../../../src/base/powers.ts';
+import { AuditLog } from '../../../src/store/audit/log.ts';
 import { packState, unpackState } from '../../../src/store/state-archive.ts';
-import { removeTree, temporaryDir } from '../../support/daemon.ts';
+import { removeTree, temporaryDir, until } from '../../support/daemon.ts';
 
 let base: string;
 beforeEach(() => {
@@ -25,6 +28,23 @@ async function packed(state: string): Promise<string> {
   await packState(state, { file, folder: folder('work'), version: '1' }, systemPowers());
   return file;
 }
+
+test('a record that is signed while it is copied verifies', async () => {
+  const state = folder('state');
+  const writer = new Worker(new URL('../../support/audit-writer.ts', import.meta.url), { workerData: state });
+  try {
+    await until(() => existsSync(join(state, 'audit.checkpoints')));
+    for (let i = 0; i < 15; i++) {
+      const fresh = folder(`fresh-${i}`);
+      await unpackState(await packed(state), fresh);
+      removeTree(join(base, 'work'));
+      using log = new AuditLog(join(fresh, 'audit.db'), defaultLimits, systemPowers(), { redact: (it) => it });
+      expect(await log.verify()).toMatchObject({ ok: true });
+    }
+  } finally {
+    await writer.terminate();
+  }
+});
 
 describe.runIf(process.getuid?.() === 0)('as root', () => {
   test('undo data keeps the owners and modes of the files that it holds', async () => {
