@@ -88,7 +88,14 @@ describe('a command', () => {
     const words =
       "pgrep -fc -- '--tmpf[s]'; tr '\\0' '\\n' </proc/1/cmdline | grep -c -e '^--ro-bin[d]' -e '/home[s]/'";
     expect((await run(client, words)).stdout).toBe('0\n0\n');
-    expect((await run(client, "sleep 7 & until pgrep -f 'sleep [7]' >/dev/null; do :; done; pgrep -f 'sleep [7]' | wc -l; kill %1")).stdout).toBe('1\n');
+    expect(
+      (
+        await run(
+          client,
+          "sleep 7 & until pgrep -f 'sleep [7]' >/dev/null; do :; done; pgrep -f 'sleep [7]' | wc -l; kill %1",
+        )
+      ).stdout,
+    ).toBe('1\n');
   });
 
   test('wget and git find the files of settings to which their variables point', async () => {
