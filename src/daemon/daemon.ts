@@ -303,7 +303,7 @@ function createGateway(config: Config, services: Services) {
 }
 
 function sandboxOptions(
-  { dirs, workspaces, toolchains, certificates, registries, limits, cgroup }: Config,
+  { dirs, workspaces, toolchains, capabilities, certificates, registries, limits, cgroup }: Config,
   kept: { commandHomes: CommandHomes; previews: Previews } & Required<Pick<SandboxOptions, 'spoolOf'>>,
 ): SandboxOptions {
   const { arch, platform } = process;
@@ -311,7 +311,8 @@ function sandboxOptions(
   const previewsOf = (it: string) => kept.previews.folderOf(it);
   const own = { homesOf, previewsOf, spoolOf: kept.spoolOf, runtime, version, arch, platform, stateDir: dirs.stateDir };
   const settings = registrySettings(registries);
-  return { ...own, workspaces, toolchains, certificates, settings, limits, ...(cgroup && { cgroup }) };
+  const hostFolders = capabilities.flatMap((it) => it.forCommands?.ofHosts ?? []);
+  return { ...own, workspaces, toolchains, hostFolders, certificates, settings, limits, ...(cgroup && { cgroup }) };
 }
 
 /** Notifies hosts, capabilities, doors and oversight of a session's end. */

@@ -149,6 +149,8 @@ export interface ProfileRequest {
   readonly ownFiles?: readonly OwnFile[];
   /** More folders that commands see, read-only; absolute. */
   readonly toolchains?: readonly string[];
+  /** Folders that execute hosts see, and their commands only in part; absolute. */
+  readonly hostFolders?: readonly string[];
   /** Folder in which a write host keeps the undo data of its calls; absolute, one per workspace. */
   readonly spool?: string;
   /** Folder that holds the homes of the workspace's commands, for execute hosts; absolute. */
@@ -167,8 +169,8 @@ function workspaceMounts(workspace: string, writable: boolean, { masks = NO_MASK
   return [{ kind: writable ? 'rw' : 'ro', path: workspace }, ...maskMounts(guarded, workspace, writable)];
 }
 
-const toolchainMounts = ({ toolchains = [] }: ProfileRequest): Mount[] =>
-  toolchains.filter((it) => !it.startsWith('/usr/')).map((path) => ({ kind: 'ro-try', path }));
+const shown = (folders: readonly string[] = []): Mount[] =>
+  folders.filter((it) => !it.startsWith('/usr/')).map((path) => ({ kind: 'ro-try', path }));
 
 /** The profile of a tier host that runs tools in its own threads. */
 export function hostProfile(tier: Exclude<HostTier, 'execute'>, request: ProfileRequest): Profile {
@@ -229,7 +231,13 @@ export function executeHostProfile(
   const base = { ...host, mounts: [...host.mounts, ...groups] };
   // The kernel forbids mounting a fresh /proc below a partly covered one, and bubblewrap run by root covers parts of its /proc.
   const homes: Mount[] = request.homes === undefined ? [] : [{ kind: 'rw-at', path: request.homes, at: HOST_HOMES }];
-  const mounts = [...base.mounts, ...homes, ...SYSTEM_FACTS, ...toolchainMounts(request)];
+  const mounts = [
+    ...base.mounts,
+    ...homes,
+    ...SYSTEM_FACTS,
+    ...shown(request.toolchains),
+    ...shown(request.hostFolders),
+  ];
   return {
     ...base,
     mounts,
@@ -258,7 +266,7 @@ export function commandProfile(
       { kind: 'folder', at: GIT_COPIES },
       { kind: 'symlink', to: '../tmp', at: '/var/tmp' },
       // Programs of the machine need the machine's libraries.
-      ...(isImage ? [] : [...SYSTEM_FACTS, ...toolchainMounts(request)]),
+      ...(isImage ? [] : [...SYSTEM_FACTS, ...shown(request.toolchains)]),
       { kind: 'rw', path: workspace },
     ],
     isImage,
@@ -295,7 +303,7 @@ export function providerProfile(
   return {
     mounts: [
       tmp(tmpBytes),
-      ...toolchainMounts(request),
+      ...shown(request.toolchains),
       ...reads.map((path): Mount => ({ kind: 'ro-try', path })),
       ...places.map((it): Mount => ({ kind: 'ro-at', ...it })),
       ...(workspace ? workspaceMounts(workspace.path, workspace.isWritable, { ...request, masks }) : []),

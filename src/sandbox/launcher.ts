@@ -137,6 +137,8 @@ export interface LauncherOptions {
   readonly stateDir: string;
   /** Folders outside of /usr that commands see, read-only. */
   readonly toolchains?: readonly string[];
+  /** Folders that execute hosts see, read-only, and their commands only in part. */
+  readonly hostFolders?: readonly string[];
   /** Files whose certificates of authorities are trusted beside the machine's. */
   readonly certificates?: readonly string[];
   /** Settings of package managers, for the /etc of commands. */
@@ -215,7 +217,7 @@ function filterFiles(arch: string, toFile: (name: string, program: Buffer) => st
 
 /** Writes our own files for the /etc of commands, and gives the maker of requests that are alike for all sandboxes of a workspace. */
 function requestsOf(options: LauncherOptions, { log }: Powers) {
-  const { runtime, stateDir, limits, toolchains = [], certificates = [], settings = {} } = options;
+  const { runtime, stateDir, limits, toolchains = [], hostFolders = [], certificates = [], settings = {} } = options;
   const etc = new OwnEtc(stateDir, shownIds(), {
     settingsBytesMax: limits.settingsFileBytesMax,
     certificates,
@@ -235,6 +237,7 @@ function requestsOf(options: LauncherOptions, { log }: Powers) {
       workspace,
       ownFiles: ownFilesOf(owner, filesFd),
       toolchains: reachable([...toolchains, ...folders], workspace),
+      hostFolders: reachable(hostFolders, workspace),
       tmpBytes: limits.commandTmpBytes,
       ...(owner.shownId !== undefined && { shownId: owner.shownId }),
     };

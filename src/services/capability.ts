@@ -111,6 +111,8 @@ export interface Running {
 interface ForCommands {
   /** The folders that commands see read-only. */
   readonly seen: readonly string[];
+  /** Folders that the hosts of commands see, for sandboxes that show a part of them. */
+  readonly ofHosts?: readonly string[];
   /** The one of them that is on PATH; absent for folders without programs for it. */
   readonly programs?: string;
   /** Makes the folders; a daemon does so before its first sandbox. */

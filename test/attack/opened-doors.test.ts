@@ -5,7 +5,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Client } from '../../src/client/client.ts';
 import type { Approval } from '../../src/store/approvals/approval.ts';
 import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
-import { answerPath } from '../support/doors.ts';
+import { answerAccess } from '../support/doors.ts';
 
 let daemon: TestDaemon;
 let operator: Client;
@@ -36,7 +36,11 @@ beforeEach(async () => {
 });
 
 const open = (path: string) =>
-  answerPath(path, { decision: 'approve', remember: { scope: 'session', match: 'door' } }, { by: client, operator });
+  answerAccess(
+    { path },
+    { decision: 'approve', remember: { scope: 'session', match: 'door' } },
+    { by: client, operator },
+  );
 /** All that a command says, the error of its call included. */
 const said = async (command: string) => JSON.stringify(await client.call('terminal_execute', { command }));
 
@@ -60,7 +64,7 @@ describe('a yes for a hidden file', () => {
   test('a question names the file that a path leads to, not for what an agent calls it', async () => {
     await said('ln -sfn config conf; ln -sf ../config/.env conf.d/plain');
     for (const path of ['conf/.env', 'conf.d/../config/.env', './config//.env']) {
-      const { asked } = await answerPath(path, { decision: 'deny' }, { by: client, operator });
+      const { asked } = await answerAccess({ path }, { decision: 'deny' }, { by: client, operator });
       expect(asked.door?.target).toMatch(/^(?:config|conf)\/\.env$/);
       await operator.request('approvals.revoke', { all: true });
     }
@@ -102,7 +106,11 @@ describe('a yes for a folder outside', () => {
     const refused = await client.call('access_request', { path: `home-${process.pid}` });
     expect(refused).toMatchObject({ success: false });
     expect(await client.call('access_request', { path: 'inner' })).toMatchObject({ success: false });
-    const { asked } = await answerPath(`${outside}/own/link`, { decision: 'deny' }, { by: client, operator });
+    const { asked } = await answerAccess(
+      { path: `${outside}/own/link` },
+      { decision: 'deny' },
+      { by: client, operator },
+    );
     expect(asked.door).toEqual({ kind: 'path', target: join(outside, 'other') });
   });
 });

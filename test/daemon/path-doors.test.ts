@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { type Client, createClient } from '../../src/client/client.ts';
 import type { Grant } from '../../src/store/approvals/approval.ts';
 import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
-import { answerPath } from '../support/doors.ts';
+import { answerAccess } from '../support/doors.ts';
 
 const FOR_PROJECT = { scope: 'project', match: 'door' };
 const WRITTEN = `extends: default
@@ -54,7 +54,7 @@ async function run(command: string, by = client) {
   return { stdout, stderr, exitCode, withheld: result.metadata.withheld };
 }
 
-const request = (path: string, answer: object, by = client) => answerPath(path, answer, { by, operator });
+const request = (path: string, answer: object, by = client) => answerAccess({ path }, answer, { by, operator });
 
 /** The error of a request that asks nobody. */
 async function refused(path: string) {

@@ -3,8 +3,9 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Client, createClient } from '../../src/client/client.ts';
-import type { Approval, Grant } from '../../src/store/approvals/approval.ts';
+import type { Grant } from '../../src/store/approvals/approval.ts';
 import { canServeOthers, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { answerAccess } from '../support/doors.ts';
 import { type ListeningProgram, listenWithNode, listenWithPerl } from '../support/listening.ts';
 import { missingPostgres, startPostgres } from '../support/postgres.ts';
 
@@ -44,18 +45,7 @@ async function run(command: string, by = client) {
 const greeting = (port: number) => `exec 3<>/dev/tcp/127.0.0.1/${port} && head -n1 <&3`;
 
 /** Asks for a service, and has the person answer. */
-async function request(service: number, answer: object, by = client) {
-  const call = by.call('access_request', { service });
-  let asked: Approval | undefined;
-  await until(async () => {
-    const { approvals } = (await operator.request('approvals.list', {})) as { approvals: Approval[] };
-    asked = approvals.find((it) => it.tool === 'access_request');
-    return asked !== undefined;
-  });
-  const { approvalId } = asked as Approval;
-  await operator.request('approvals.resolve', { approvalId, ...answer });
-  return { asked: asked as Approval, result: await call };
-}
+const request = (service: number, answer: object, by = client) => answerAccess({ service }, answer, { by, operator });
 
 /** The error of a request that asks nobody. */
 async function refused(service: number) {

@@ -1,11 +1,15 @@
-/** A person who answers at the doors of paths. */
+/** A person who answers at the doors of paths and services. */
 import type { Client } from '../../src/client/client.ts';
 import type { Approval } from '../../src/store/approvals/approval.ts';
 import { until } from './daemon.ts';
 
-/** Has a session ask for a path, and the operator answer. */
-export async function answerPath(path: string, answer: object, { by, operator }: { by: Client; operator: Client }) {
-  const call = by.call('access_request', { path });
+/** Has a session ask for a path or a service, and the operator answer. */
+export async function answerAccess(
+  wanted: { path: string } | { service: number },
+  answer: object,
+  { by, operator }: { by: Client; operator: Client },
+) {
+  const call = by.call('access_request', wanted);
   let asked: Approval | undefined;
   await until(async () => {
     const { approvals } = (await operator.request('approvals.list', {})) as { approvals: Approval[] };

@@ -1,6 +1,7 @@
 /** Finds what listens on the machine's loopback, by the kernel's tables: a program's own word proves nothing. */
 import { type Dirent, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
+import { setImmediate } from 'node:timers/promises';
 import type { Powers } from '../../base/powers.ts';
 
 /** What listens at a port of this machine's loopback. */
@@ -21,6 +22,8 @@ export interface Listener {
 /** Processes and descriptors that are looked at; with more, the program is unknown. */
 const PROCESSES_MAX = 8_192;
 const DESCRIPTORS_MAX = 262_144;
+/** Descriptors that are looked at in one go, for about 2 ms. */
+const DESCRIPTORS_A_STEP = 1_000;
 const LISTENS = '0A';
 
 /** Addresses as the tables of the kernel write them, the most special first: the kernel prefers it. */
@@ -35,7 +38,7 @@ type Holders = Pick<Listener, 'program' | 'pids'>;
 
 export class Listeners {
   readonly #powers: Pick<Powers, 'monotonicMs'>;
-  readonly #holders = new Map<string, Holders & { readonly untilMs: number }>();
+  readonly #holders = new Map<string, { readonly found: Promise<Holders>; readonly untilMs: number }>();
 
   constructor(powers: Pick<Powers, 'monotonicMs'>) {
     this.#powers = powers;
@@ -57,19 +60,19 @@ export class Listeners {
         if (found.length === 0) continue;
         const sockets = found.map(({ inode }) => inode).sort();
         const owner = [...new Set(found.map(({ uid }) => userName(uid)))].sort().join(' and ');
-        return { port, address, sockets, owner, ...this.#holdersOf(sockets) };
+        return { port, address, sockets, owner, ...(await this.#holdersOf(sockets)) };
       }
     return undefined;
   }
 
-  #holdersOf(sockets: readonly string[]): Holders {
+  #holdersOf(sockets: readonly string[]): Promise<Holders> {
     const now = this.#powers.monotonicMs();
     const key = sockets.join();
     const known = this.#holders.get(key);
-    if (known && known.untilMs > now) return known;
+    if (known && known.untilMs > now) return known.found;
     if (this.#holders.size >= HOLDERS_KEPT_MAX) this.#holders.clear();
     const found = holdersOf(new Set(sockets.map((it) => `socket:[${it}]`)));
-    this.#holders.set(key, { ...found, untilMs: now + HOLDERS_KEPT_MS });
+    this.#holders.set(key, { found, untilMs: now + HOLDERS_KEPT_MS });
     return found;
   }
 }
@@ -84,8 +87,8 @@ function rowsOf(table: string, port: number): { local: string; uid: string; inod
     .map(([, local = '', , , , , , uid = '', , inode = '']) => ({ local: local.slice(0, -own.length), uid, inode }));
 }
 
-/** The programs and processes that hold one of the sockets. */
-function holdersOf(links: ReadonlySet<string>): Holders {
+/** The programs and processes that hold one of the sockets. Other work runs between its steps: a machine has many descriptors. */
+async function holdersOf(links: ReadonlySet<string>): Promise<Holders> {
   const processes = entriesOf('/proc').filter(({ name }) => /^\d+$/.test(name));
   const programs = new Set<string>();
   const pids: number[] = [];
@@ -93,8 +96,10 @@ function holdersOf(links: ReadonlySet<string>): Holders {
   if (processes.length > PROCESSES_MAX) return { pids };
   for (const { name: pid } of processes) {
     const fds = entriesOf(`/proc/${pid}/fd`);
+    const before = Math.floor(looked / DESCRIPTORS_A_STEP);
     looked += fds.length;
     if (looked > DESCRIPTORS_MAX) return { pids: [] };
+    if (Math.floor(looked / DESCRIPTORS_A_STEP) > before) await setImmediate();
     if (!fds.some(({ name }) => links.has(linkOf(`/proc/${pid}/fd/${name}`)))) continue;
     programs.add(linkOf(`/proc/${pid}/exe`));
     pids.push(Number(pid));

@@ -23,7 +23,7 @@ export const containers = defineCapability({
     Object.fromEntries(VARIABLES.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]]))),
   forCommands: (stateDir) => {
     const folder = imagesFolder(stateDir);
-    return { seen: [folder], make: () => makeImagesFolder(stateDir) };
+    return { seen: [], ofHosts: [folder], make: () => makeImagesFolder(stateDir) };
   },
   start(env: Readonly<Record<string, string>>, daemon) {
     tidyImages(daemon.stateDir, daemon.powers);

@@ -2,14 +2,13 @@
  * A container engine of the machine, of which only images are taken: Podman, or Docker's client with an engine without root's rights. It
  * starts no container: an image's programs run in a sandbox of ours (docs/decisions/0035-images-in-the-box.md).
  */
-import type { ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { isAbsolute, join } from 'node:path';
 import * as z from 'zod';
 import { ToolError } from '../../base/errors.ts';
 import type { Powers } from '../../base/powers.ts';
 import { parseJson } from '../../base/text/json.ts';
-import { visible } from '../../base/text/shown-text.ts';
+import { answerOf } from '../program-answer.ts';
 
 /** Bytes of one image: a registry could send any number. */
 const IMAGE_BYTES_MAX = 16 * 1024 ** 3;
@@ -20,8 +19,7 @@ const IMAGE_BYTES_MAX = 16 * 1024 ** 3;
 const UNPACK = `set -o pipefail; umask 022; "$1" export -- "$2" | head -c ${IMAGE_BYTES_MAX} | tar -x -C "$3" --no-same-owner --no-same-permissions --delay-directory-restore --exclude=./dev --exclude=dev`;
 /** Label of the containers that are made to take an image's files from. */
 const LABEL = 'dev.ringfence.unpack';
-const ANSWER_CHARS_MAX = 4 * 1024 * 1024;
-const COMPLAINT_CHARS = 500;
+const ANSWER = { charsMax: 4 * 1024 * 1024, complaintChars: 500 };
 
 const words = z.array(z.string()).nullish();
 const inspected = z.array(
@@ -133,30 +131,15 @@ export class Engine {
     const child = powers.spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], cwd: '/', env, detached: true });
     const kill = () => child.pid !== undefined && process.kill(-child.pid, 'SIGKILL');
     signal?.addEventListener('abort', kill);
-    const [answer, complaint, code] = await Promise.all([textOf(child.stdout), textOf(child.stderr), endOf(child)]);
+    const { stdout, complaint, code } = await answerOf(child, ANSWER);
     signal?.removeEventListener('abort', kill);
     signal?.throwIfAborted();
-    if (code === 0) return answer;
-    const said = visible(complaint.trim().slice(-COMPLAINT_CHARS)) || 'it was ended';
-    throw new ToolError('UPSTREAM_FAILED', `${this.#program}: ${said}`, {
+    if (code === 0) return stdout;
+    throw new ToolError('UPSTREAM_FAILED', `${this.#program}: ${complaint}`, {
       suggestion: 'Name an image that is on this machine, or run the program in a command of its own.',
     });
   }
 }
-
-/** Reads a stream to its end, and gives its first characters. */
-async function textOf(stream: AsyncIterable<unknown> | null): Promise<string> {
-  let text = '';
-  for await (const chunk of stream ?? []) if (text.length < ANSWER_CHARS_MAX) text += String(chunk);
-  return text;
-}
-
-/** The exit code; undefined for a program that was ended, or could not be started. */
-const endOf = (child: ChildProcess): Promise<number | undefined> =>
-  new Promise((resolve) => {
-    child.once('close', (code) => resolve(code ?? undefined));
-    child.once('error', () => resolve(undefined));
-  });
 
 const unsupported = (why: string): ToolError =>
   new ToolError('UNSUPPORTED', why, {

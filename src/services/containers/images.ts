@@ -1,4 +1,4 @@
-/** Images that were unpacked for commands: a folder each in the state directory, which commands see read-only. */
+/** Images that were unpacked for commands: a folder each in the state directory. Hosts see all of them, a command its own alone. */
 import { existsSync, mkdirSync, readdirSync, renameSync, statSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { ToolError } from '../../base/errors.ts';
@@ -13,7 +13,7 @@ const IMAGES_MAX = 24;
 const INCOMING = '.incoming';
 const GOING = '.going';
 
-/** What commands see. */
+/** The folder that holds them. */
 export const imagesFolder = (stateDir: string): string => join(stateDir, 'images');
 
 /** Makes the folder; a daemon does so at its start. */
@@ -61,7 +61,7 @@ export class Images {
       return folder;
     }
     const under = this.#incoming.get(image.id);
-    // Who waits is not ended by the end of the call that unpacks.
+    // If the call that unpacks it is cancelled, this one unpacks it itself.
     if (under) return under.catch(() => this.unpacked(image, engine, signal));
     if (readdirSync(this.#folder).length >= IMAGES_MAX)
       throw new ToolError('QUEUE_FULL', `${IMAGES_MAX} images are unpacked, which is the maximum`, {

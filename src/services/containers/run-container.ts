@@ -100,6 +100,6 @@ function registryOf(image: string): Registry {
     throw new ToolError('INPUT_INVALID', `${first} is no name of a registry`, {
       suggestion: 'Write the image as `HOST/PATH:TAG`, or as `NAME:TAG` for one of Docker Hub.',
     });
-  // Where Docker's images come from, whatever they are called.
+  // Docker Hub serves images from another host than the one in their names.
   return { host: host === 'docker.io' ? 'registry-1.docker.io' : host, port: Number(port ?? 443), name: image };
 }

@@ -3,9 +3,7 @@
  * gateway. The version that was found is shown to a person, and exactly that is installed.
  */
 
-import type { ChildProcess } from 'node:child_process';
 import { hash } from 'node:crypto';
-import type { Readable } from 'node:stream';
 import * as z from 'zod';
 import { ToolError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
@@ -21,6 +19,7 @@ import { type OutgoingProxy, variablesOf } from '../../sandbox/egress/outgoing-p
 import { certificateVariablesFor, storeIn } from '../../sandbox/etc/certificates.ts';
 import { runsBy } from '../../tools/runs.ts';
 import type { Preview } from '../../tools/tool.ts';
+import { answerOf } from '../program-answer.ts';
 
 export interface ToolchainsOptions {
   /** The program of the command line, and its arguments. */
@@ -46,8 +45,7 @@ const installed = z.object({ programs: z.array(z.string()) });
 
 /** Name under which approvals list the version among the files that they are bound to. */
 const PACKAGE = 'the package';
-const ANSWER_CHARS_MAX = 64 * 1024;
-const COMPLAINT_CHARS = 1_000;
+const ANSWER = { charsMax: 64 * 1024, complaintChars: 1_000 };
 
 export class ToolchainRequests {
   readonly #options: ToolchainsOptions;
@@ -115,10 +113,10 @@ export class ToolchainRequests {
     const kill = () => child.kill('SIGKILL');
     signal.addEventListener('abort', kill);
     try {
-      const [answer, complaint, code] = await Promise.all([textOf(child.stdout), textOf(child.stderr), endOf(child)]);
+      const { stdout, complaint, code } = await answerOf(child, ANSWER);
       signal.throwIfAborted();
-      if (code === 0) return parseJson(answer);
-      throw new ToolError('UPSTREAM_FAILED', visible(complaint.trim().slice(-COMPLAINT_CHARS)) || 'it was ended', {
+      if (code === 0) return parseJson(stdout);
+      throw new ToolError('UPSTREAM_FAILED', complaint, {
         suggestion: 'Ask for another version, or go on without it.',
       });
     } finally {
@@ -127,20 +125,6 @@ export class ToolchainRequests {
     }
   }
 }
-
-/** The first characters of a stream, which is read to its end. */
-async function textOf(stream: Readable | null): Promise<string> {
-  let text = '';
-  for await (const chunk of stream ?? []) if (text.length < ANSWER_CHARS_MAX) text += String(chunk);
-  return text;
-}
-
-/** The exit code; undefined for a program that was ended, or could not be started. */
-const endOf = (child: ChildProcess): Promise<number | undefined> =>
-  new Promise((resolve) => {
-    child.once('close', (code) => resolve(code ?? undefined));
-    child.once('error', () => resolve(undefined));
-  });
 
 /** Has toolchains installed that agents ask for. */
 export const toolchainRunner = (

@@ -127,7 +127,7 @@ export default defineTool({
   ],
 
   async preview(wanted, ctx) {
-    // Its server is a command, which runs after a person's yes.
+    // The language server is a command: it may not run before the call is allowed.
     if (serverOf(wanted)) return { preImages: [] };
     const plan = await planOf(wanted, ctx);
     const { move } = plan;

@@ -13,7 +13,7 @@ const NOT_FOUND_BY_SHELL = 127;
 const CAPABILITIES = {
   general: { positionEncodings: ['utf-16'] },
   workspace: { workspaceEdit: { documentChanges: true } },
-  // Of rust-analyzer: tells when it has read the workspace.
+  // Makes rust-analyzer send `experimental/serverStatus`, which says when it has read the workspace.
   experimental: { serverStatusNotification: true },
 };
 
