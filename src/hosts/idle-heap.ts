@@ -6,7 +6,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { Powers, Timer } from '../base/powers.ts';
 
-/** Milliseconds without use after which it collects: an agent that thinks for longer is no worse off by the 5 ms that its next call takes more. */
+/** Milliseconds without use after which a thread collects; the next call then takes 1 to 5 ms more (measured). */
 const IDLE_MS = 30_000;
 
 export class IdleHeap {
