@@ -24,9 +24,10 @@ const FLAGS = [
   ...['-fno-asynchronous-unwind-tables', '-s', '-Wl,--build-id=none', '-Wl,-z,noexecstack', '-Wl,-z,noseparate-code'],
 ];
 
-const has = (compiler: string): boolean => {
+/** Debian installs a compiler for another architecture without the headers of its kernel. */
+const canCompile = (compiler: string): boolean => {
   try {
-    execFileSync(compiler, ['--version'], { stdio: 'ignore' });
+    execFileSync(compiler, ['-E', '-'], { input: '#include <sys/socket.h>', stdio: ['pipe', 'ignore', 'ignore'] });
     return true;
   } catch {
     return false; // ENOENT: not installed.
@@ -35,7 +36,7 @@ const has = (compiler: string): boolean => {
 
 for (const [arch, cross] of Object.entries(COMPILERS)) {
   const isOwn = process.platform === 'linux' && arch === process.arch;
-  const compiler = [cross, ...(isOwn ? ['cc'] : [])].find(has);
+  const compiler = [cross, ...(isOwn ? ['cc'] : [])].find(canCompile);
   for (const source of programs) {
     const name = source.slice(native.length + 1, -'.c'.length);
     const program = join(root, 'dist/native', arch, name);
