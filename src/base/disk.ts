@@ -18,6 +18,9 @@ export function diskOf(path: string): Disk {
 export const reserveOf = ({ totalBytes }: Disk, { stateReserveBytes }: Pick<Limits, 'stateReserveBytes'>): number =>
   Math.min(stateReserveBytes, Math.floor(totalBytes / 4));
 
+/** Share of the free disk that undo may fill. */
+export const JOURNAL_DISK_SHARE = 0.1;
+
 /** Bytes available on the disk of `path` beside the reserve; 0 if unknown. */
 export function roomIn(path: string, limits: Pick<Limits, 'stateReserveBytes'>): number {
   try {

@@ -267,6 +267,7 @@ export function createLauncher(
       const { shownId, ...ids } = owner;
       const who = { ...ids, isForeign: tier === 'execute', ...(group && { group }) };
       const processBounds = {
+        ...(tier === 'write' && { openFiles: limits.openFilesMax + limits.shadowHeldFilesMax }),
         ...(tier === 'execute' && { openFiles: openFilesFor(owner.uid, limits) }),
         ...(tier === 'external_api' && { dataMb: limits.pageHostMemoryMb }),
       };

@@ -2,36 +2,36 @@
  * Writes what a command changed as entries of an undo journal, with what stood there before, so that the call is undone like
  * any other. Written when the command is over, so all entries have one flush.
  */
-import { createHash } from 'node:crypto';
-import { roomIn } from '../../src/base/disk.ts';
-import type { Limits } from '../../src/base/limits.ts';
+import { JOURNAL_DISK_SHARE, roomIn } from '../../src/base/disk.ts';
 import { isGitState } from '../../src/base/paths.ts';
 import type { CommandReport } from '../../src/hosts/shadow/journal-report.ts';
 import { codeOf } from '../context/anchor.ts';
 import { EMPTY, hashOfTree, isKept, NONE, SMALL_BYTES, sha256 } from '../undo/images.ts';
 import { modeImage } from '../undo/journal.ts';
 import { type Blob, type Image, type JournalEntry, type Leaf, Spool } from '../undo/spool.ts';
-import type { Copies } from './copies.ts';
-import { type Entry, type FileEntry, gitDirOf, isObjectPath, isSame, parentOf, type Why } from './entries.ts';
-import { blobOfLoose } from './git-objects.ts';
-import type { Repositories } from './repositories.ts';
-import type { OtherRoot } from './shadow-tree.ts';
+import {
+  type Entry,
+  type FileEntry,
+  gitDirOf,
+  isObjectPath,
+  isSame,
+  type Kept,
+  type PathChange,
+  parentOf,
+  type Why,
+  whyNot,
+} from './entries.ts';
+import type { HeldFile } from './held-files.ts';
+import { KeptContents, type KeptContentsOptions } from './kept-contents.ts';
+import type { OtherRoot, ShadowTree } from './shadow-tree.ts';
 
 export type { CommandReport } from '../../src/hosts/shadow/journal-report.ts';
 
-export interface PathChange {
-  readonly path: string;
-  readonly pre: Entry | undefined;
-  readonly post: Entry | undefined;
-}
-
-export interface CommandJournalOptions {
-  readonly copies: Copies;
-  readonly repositories: Repositories;
+export interface CommandJournalOptions extends KeptContentsOptions {
+  readonly tree: Pick<ShadowTree, 'ignoredBy'>;
   /** The spool, and the name of the call's journal in it. */
   readonly folder: string;
   readonly key: string;
-  readonly limits: Limits;
   /** The permissions of the workspace itself, if they changed. */
   readonly otherRoot: OtherRoot | undefined;
 }
@@ -60,8 +60,8 @@ interface Draft {
   readonly blobs: readonly Uint8Array[];
 }
 
-/** Share of the room for all calls that the packs of one call may take. */
-const PACKS_SHARE = 0.5;
+/** Bytes up to which a file that was held open stands in its entry, not beside it: a data set has thousands. */
+const IN_ENTRY_BYTES = 64 * 1024;
 
 /** Permissions that git gives its packs. */
 const PACK_MODE = 0o444;
@@ -81,22 +81,22 @@ class CommandJournal {
   readonly #needed = new Set<string>();
   readonly #drafts: Record<Group, Draft[]> = { opened: [], gone: [], changed: [], made: [], filled: [], closed: [] };
   #bytesLeft: number;
-  /** Bytes of packs, which have room of their own: without them nothing of a repository goes back. */
-  #packBytesLeft: number;
-  /** Loose objects that the command removed, by their ids. */
-  #loose: Map<string, FileEntry> | undefined;
+  /** Bytes of packs and of files that were held open, which have room of their own. */
+  #largeBytesLeft: number;
+  readonly #contents: KeptContents;
 
   constructor(changed: readonly PathChange[], spool: Spool, options: CommandJournalOptions) {
     const { limits, folder } = options;
     this.#spool = spool;
     this.#options = options;
+    this.#contents = new KeptContents(changed, options);
     // As a walk meets them: a directory, then all that is in it.
     const inOrder = changed.toSorted((a, b) => (walkKey(a.path) < walkKey(b.path) ? -1 : 1));
     this.#inOrder = inOrder;
     this.#byPath = new Map(inOrder.map((it, index) => [it.path, index]));
     const room = roomIn(folder, limits);
     this.#bytesLeft = Math.min(limits.journalCallBytesMax, room);
-    this.#packBytesLeft = Math.min(limits.journalBytesMax * PACKS_SHARE, room - this.#bytesLeft);
+    this.#largeBytesLeft = Math.min(limits.journalBytesMax - this.#bytesLeft, room * JOURNAL_DISK_SHARE);
   }
 
   write(): CommandReport | undefined {
@@ -158,7 +158,7 @@ class CommandJournal {
       const own = this.#objectBytes(path, pre) ?? Number.POSITIVE_INFINITY;
       if (pre.type === 'object') packBytes += own;
       else bytes += own;
-      if (bytes > this.#bytesLeft || packBytes > this.#packBytesLeft) lost.add(gitDir);
+      if (bytes > this.#bytesLeft || packBytes > this.#largeBytesLeft) lost.add(gitDir);
       for (let it = path; it.length > gitDir.length; it = parentOf(it)) this.#needed.add(it);
     }
     return lost;
@@ -182,7 +182,10 @@ class CommandJournal {
 
   #draft(change: PathChange): void {
     const { path, pre, post } = change;
-    const why = whyNot(pre) ?? whyNot(post);
+    const isDirectory = (pre ?? post)?.type === 'directory';
+    const ignored = this.#options.tree.ignoredBy(path, isDirectory);
+    if (ignored !== undefined && !pre) return void this.#missing.set(ignored, 'ignored');
+    const why = whyNot(pre) ?? whyNot(post) ?? whyOfMode(pre, post);
     if (why) return this.#miss(change, why);
     if (post?.type === 'directory' && !pre) {
       const made: Image = { type: 'directory', mode: post.mode & 0o777, hash: '' };
@@ -196,7 +199,8 @@ class CommandJournal {
     const after = this.#postImage(change, blobs);
     if (after.type === 'unknown') return this.#miss(change, this.#whyOf(post));
     const kind = !pre ? 'create' : post ? 'modify' : 'delete';
-    this.#put(!pre ? 'filled' : post ? 'changed' : 'gone', { kind, path, pre: before, post: after }, blobs);
+    const yields = ignored !== undefined && { yields: true };
+    this.#put(!pre ? 'filled' : post ? 'changed' : 'gone', { kind, path, pre: before, post: after, ...yields }, blobs);
   }
 
   #draftMode(path: string, before: number, after: number): void {
@@ -217,8 +221,11 @@ class CommandJournal {
   }
 
   #whyOf(entry: Entry | undefined): Why {
-    if (entry?.type === 'file' && !('why' in entry.kept) && entry.bytes > this.#bytesLeft) return 'no-room';
-    return entry?.type === 'file' && 'why' in entry.kept ? entry.kept.why : 'unreadable';
+    if (entry?.type !== 'file') return 'unreadable';
+    const { kept, bytes } = entry;
+    if (!('why' in kept)) return bytes > this.#bytesLeft ? 'no-room' : 'unreadable';
+    // It was not changed in place, so there was no room.
+    return this.#contents.heldOf(kept) ? 'no-room' : kept.why;
   }
 
   /** The image of what stood at a path, with its content in `blobs`. */
@@ -254,7 +261,9 @@ class CommandJournal {
     if (entry.type === 'symlink') return entry;
     if (entry.type === 'directory') return { type: 'directory', mode: entry.mode & 0o777 };
     if (entry.type === 'object') return this.#packLeaf(path);
-    const content = entry.type === 'file' && entry.bytes <= this.#bytesLeft ? this.#contentOf(entry) : undefined;
+    const inEntryMax = Math.min(IN_ENTRY_BYTES, this.#bytesLeft);
+    if (entry.type === 'file' && 'why' in entry.kept && entry.bytes > inEntryMax) return this.#heldLeaf(entry);
+    const content = entry.type === 'file' && entry.bytes <= this.#bytesLeft ? this.#contents.of(entry) : undefined;
     if (entry.type !== 'file' || !content) return undefined;
     this.#bytesLeft -= content.length;
     const blob = this.#keep(content, blobs);
@@ -264,19 +273,27 @@ class CommandJournal {
   /** A pack is copied in pieces, since it may be larger than our memory. */
   #packLeaf(path: string): Leaf | undefined {
     const pack = this.#options.repositories.packFile(path);
-    if (!pack || pack.bytes > this.#packBytesLeft) return undefined;
-    this.#packBytesLeft -= pack.bytes;
-    const hash = createHash('sha256');
-    const { file } = this.#spool.keepChunks(
-      (function* () {
-        for (const chunk of pack.read()) {
-          hash.update(chunk);
-          yield chunk;
-        }
-      })(),
-    );
-    const { bytes } = pack;
-    return { type: 'file', mode: PACK_MODE, bytes, hash: hash.digest('hex'), blob: { file, bytes } };
+    if (!pack || pack.bytes > this.#largeBytesLeft) return undefined;
+    this.#largeBytesLeft -= pack.bytes;
+    return this.#largeLeaf(pack.read(), { mode: PACK_MODE, bytes: pack.bytes });
+  }
+
+  #heldLeaf({ kept, mode }: FileEntry): Leaf | undefined {
+    const held = this.#readable(kept);
+    if (!held) return undefined;
+    this.#largeBytesLeft -= held.bytes;
+    return this.#largeLeaf(this.#options.held.read(held), { mode: mode & 0o777, bytes: held.bytes });
+  }
+
+  /** The open file of an entry, if it was not changed in place and there is room for it. */
+  #readable(kept: Kept): HeldFile | undefined {
+    const held = this.#contents.heldOf(kept);
+    return held && held.bytes <= this.#largeBytesLeft ? held : undefined;
+  }
+
+  #largeLeaf(chunks: Iterable<Uint8Array>, { mode, bytes }: { mode: number; bytes: number }): Leaf {
+    const { file, hash } = this.#spool.keepHashed(chunks);
+    return { type: 'file', mode, bytes, hash, blob: { file, bytes } };
   }
 
   #keep(content: Buffer, blobs: Buffer[]): Blob {
@@ -285,29 +302,6 @@ class CommandJournal {
     const at = blobs.reduce((sum, it) => sum + it.length, 0);
     blobs.push(content);
     return { at, bytes };
-  }
-
-  #contentOf({ kept, bytes }: FileEntry): Buffer | undefined {
-    if ('copy' in kept) return Buffer.concat([...this.#options.copies.read(kept.copy)].map((it) => Buffer.from(it)));
-    if (!('oid' in kept)) return undefined;
-    const { repositories, limits } = this.#options;
-    const content =
-      repositories.read(kept.oid, limits.shadowFileBytesMax) ?? this.#removedBlob(kept.oid, limits.shadowFileBytesMax);
-    // A filter of git made the file another than its blob.
-    return content?.length === bytes ? content : undefined;
-  }
-
-  /** A blob that was a loose object before the command removed it. */
-  #removedBlob(oid: string, bytesMax: number): Buffer | undefined {
-    this.#loose ??= new Map(
-      this.#inOrder.flatMap(({ path, pre }) => {
-        const [, folder, name] = LOOSE.exec(path) ?? [];
-        return pre?.type === 'file' && folder !== undefined ? [[`${folder}${name}`, pre] as const] : [];
-      }),
-    );
-    const entry = this.#loose.get(oid);
-    const packed = entry && 'copy' in entry.kept ? this.#contentOf(entry) : undefined;
-    return packed && blobOfLoose(oid, packed, bytesMax);
   }
 
   /** The image of what the command left at a path. */
@@ -322,7 +316,7 @@ class CommandJournal {
     // A later merge needs both contents.
     const isMergeable =
       pre?.type === 'file' && post.bytes <= this.#options.limits.journalTextBytesMax && !isGitState(path);
-    const content = isMergeable && post.bytes <= this.#bytesLeft ? this.#contentOf(post) : undefined;
+    const content = isMergeable && post.bytes <= this.#bytesLeft ? this.#contents.of(post) : undefined;
     if (!content) return base;
     this.#bytesLeft -= post.bytes;
     return { ...base, blob: this.#keep(content, blobs) };
@@ -331,7 +325,11 @@ class CommandJournal {
   #postHash(post: FileEntry): string | undefined {
     if ('hash' in post.kept) return post.kept.hash;
     if (post.hash !== undefined) return post.hash;
-    const content = this.#contentOf(post);
+    if ('why' in post.kept) {
+      const held = this.#readable(post.kept);
+      return held && this.#options.held.hashOf(held);
+    }
+    const content = this.#contents.of(post);
     return content && sha256(content);
   }
 
@@ -361,18 +359,14 @@ class CommandJournal {
 /** Whether something stands there before and after. */
 const stays = ({ pre, post }: PathChange): boolean => pre !== undefined && post !== undefined;
 
-/** Why a journal can't hold an entry, whatever its content. */
-function whyNot(entry: Entry | undefined): Why | undefined {
-  if (!entry || entry.type === 'symlink') return undefined;
-  if (entry.type === 'unknown') return entry.why;
-  if (entry.type === 'object') return undefined;
-  // The bits for a foreign owner's rights are neither kept nor set.
-  return entry.mode & 0o7000 ? 'special' : undefined;
-}
+/** Why other permissions alone don't go back: an entry for a file needs its content. */
+const whyOfMode = (pre: Entry | undefined, post: Entry | undefined): Why | undefined =>
+  pre?.type === 'file' && 'why' in pre.kept && post?.type === 'file' && post.stamp === pre.stamp
+    ? pre.kept.why
+    : undefined;
 
 /** Paths of an object store that git does without, and that go back all the same. */
 const OBJECT_FOLDER = /\/objects\/(?:pack$|info(?:\/|$))/;
-const LOOSE = /\/objects\/([0-9a-f]{2})\/([0-9a-f]{38})$/;
 
 /** Sorts a directory before all that is in it, and that before the next name. */
 const walkKey = (path: string): string => path.replaceAll('/', '\0');

@@ -4,14 +4,16 @@ import * as fs from 'node:fs';
 import type { Limits } from '../../src/base/limits.ts';
 import { chunksOf } from '../undo/changes.ts';
 import type { Copies } from './copies.ts';
-import type { Entry, FileEntry, Kept } from './entries.ts';
+import type { Entry, FileEntry, Kept, Why } from './entries.ts';
 import { oidOf } from './git-objects.ts';
+import { type HeldFile, type HeldFiles, stampOf } from './held-files.ts';
 import type { Repositories } from './repositories.ts';
 import type { WorkspaceFiles } from './workspace-files.ts';
 
 export interface ContentsOptions {
   readonly files: WorkspaceFiles;
   readonly copies: Copies;
+  readonly held: HeldFiles;
   readonly repositories: Repositories;
   readonly limits: Limits;
   /** Whether the policy keeps a path from being read. */
@@ -23,6 +25,8 @@ export interface Looking {
   readonly old?: Entry | undefined;
   /** Whether something may have changed that the facts of the file don't tell. */
   readonly isDirty: boolean;
+  /** Whether git ignores it. */
+  readonly isIgnored: boolean;
 }
 
 export class Contents {
@@ -40,21 +44,22 @@ export class Contents {
     return target === undefined ? { type: 'unknown', why: 'unreadable', isTree: false } : { type: 'symlink', target };
   }
 
-  #file(path: string, stat: fs.Stats, { old, isDirty }: Looking): FileEntry {
+  #file(path: string, stat: fs.Stats, { old, isDirty, isIgnored }: Looking): FileEntry {
     const { repositories, limits } = this.#options;
     const base = {
       type: 'file' as const,
       mode: stat.mode & 0o7777,
       bytes: stat.size,
-      stamp: `${stat.ino} ${stat.size} ${stat.mtimeMs}`,
+      stamp: stampOf(stat),
     };
     if (this.#options.isRefused(path)) return { ...base, kept: { why: 'policy' } };
+    if (isIgnored) return { ...base, kept: this.#held(path, stat, old, 'ignored') };
     const tracked = repositories.tracked(path);
     if (!isDirty && tracked && repositories.isClean(tracked, path, stat))
       return { ...base, kept: { oid: tracked.blob } };
     if (stat.size > limits.shadowFileBytesMax) {
       const hash = isDirty && stat.size <= limits.journalCallBytesMax ? this.#hashOf(path) : undefined;
-      return { ...base, kept: { why: 'too-large' }, ...(hash !== undefined && { hash }) };
+      return { ...base, kept: this.#held(path, stat, old, 'too-large'), ...(hash !== undefined && { hash }) };
     }
     const content = this.#options.files.read(path, limits.shadowFileBytesMax);
     if (!content) return { ...base, kept: { why: 'unreadable' } };
@@ -69,6 +74,13 @@ export class Contents {
     if (old?.type === 'file' && 'copy' in old.kept && old.kept.hash === hash) return { kept: old.kept };
     const copy = this.#options.copies.keep(content);
     return copy ? { kept: { copy, hash } } : { kept: { why: 'no-room' }, hash };
+  }
+
+  /** A descriptor, or the one that there is of the same content. */
+  #held(path: string, stat: fs.Stats, old: Entry | undefined, why: Why): Kept {
+    const known: HeldFile | undefined = old?.type === 'file' && 'why' in old.kept ? old.kept.held : undefined;
+    const held = known?.stamp === stampOf(stat) ? known : this.#options.held.hold(path, stat);
+    return held ? { why, held } : { why };
   }
 
   #hashOf(path: string): string | undefined {

@@ -1,5 +1,6 @@
 /** What the shadow knows of each name in a workspace. */
 import type { Copy } from './copies.ts';
+import type { HeldFile } from './held-files.ts';
 
 /** Why there is no pre-image. docs/how-to/undo.md says each to people. */
 export type Why =
@@ -14,8 +15,11 @@ export type Why =
   | 'name'
   | 'git-objects';
 
-/** The content of a file: a blob of git, a copy, or nothing. */
-export type Kept = { readonly oid: string } | { readonly copy: Copy; readonly hash: string } | { readonly why: Why };
+/** The content of a file: a blob of git, a copy, or nothing but a descriptor. */
+export type Kept =
+  | { readonly oid: string }
+  | { readonly copy: Copy; readonly hash: string }
+  | { readonly why: Why; readonly held?: HeldFile };
 
 export interface FileEntry {
   readonly type: 'file';
@@ -37,6 +41,13 @@ export type Entry =
   | { readonly type: 'object' }
   /** Something that is not kept, with everything below it. */
   | { readonly type: 'unknown'; readonly why: Why; readonly isTree: boolean };
+
+/** What stood at a path before a command, and after it. */
+export interface PathChange {
+  readonly path: string;
+  readonly pre: Entry | undefined;
+  readonly post: Entry | undefined;
+}
 
 export const OBJECT: Entry = { type: 'object' };
 
@@ -66,6 +77,14 @@ function isSameContent(a: FileEntry, b: FileEntry): boolean {
 }
 
 const hashOf = ({ kept, hash }: FileEntry): string | undefined => ('hash' in kept ? kept.hash : hash);
+
+/** Why a journal can't hold an entry, whatever its content. */
+export function whyNot(entry: Entry | undefined): Why | undefined {
+  if (!entry || entry.type === 'symlink' || entry.type === 'object') return undefined;
+  if (entry.type === 'unknown') return entry.why;
+  // The bits for a foreign owner's rights are neither kept nor set.
+  return entry.mode & 0o7000 ? 'special' : undefined;
+}
 
 export const parentOf = (path: string): string => path.slice(0, Math.max(0, path.lastIndexOf('/')));
 export const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1);

@@ -215,11 +215,12 @@ export function blobOfLoose(oid: string, packed: Buffer, bytesMax: number): Buff
 const CHUNK_BYTES = 1024 * 1024;
 
 /** An open file from its beginning, whatever its position. Throws if it is shorter than `size`. */
-function* chunksFrom(fd: number, size: number): Generator<Uint8Array> {
+/** The bytes of an open file. Throws if it became shorter. */
+export function* chunksFrom(fd: number, size: number): Generator<Uint8Array> {
   const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, size));
   for (let at = 0; at < size; ) {
     const got = fs.readSync(fd, chunk, 0, Math.min(chunk.length, size - at), at);
-    if (got === 0) throw new Error('a pack became shorter');
+    if (got === 0) throw new Error('a file became shorter');
     yield chunk.subarray(0, got);
     at += got;
   }

@@ -1,6 +1,13 @@
 /** Which paths git ignores, by the `.gitignore` files of a workspace: what a build made is not worth a copy. */
 import { type Glob, matchGlob, parseGlob } from '../../src/base/text/glob.ts';
 
+/** Ignored folders that a tool fills again, so that nothing of them is kept. */
+export const MADE_AGAIN: ReadonlySet<string> = new Set([
+  ...['node_modules', 'bower_components', '.next', '.nuxt', '.svelte-kit', '.turbo', '.parcel-cache', '.yarn'],
+  ...['.venv', 'venv', '__pycache__', '.mypy_cache', '.pytest_cache', '.ruff_cache', '.tox', '.eggs'],
+  ...['target', 'build', 'dist', 'out', 'obj', '.gradle', '.terraform', '.cache', 'coverage', 'Pods', '_build'],
+]);
+
 interface IgnoreRule {
   readonly glob: Glob;
   readonly isNegated: boolean;

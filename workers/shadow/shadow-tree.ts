@@ -18,7 +18,8 @@ import {
   parentOf,
   type Why,
 } from './entries.ts';
-import { IGNORE_FILE_BYTES_MAX, IgnoreRules } from './ignored.ts';
+import { stampOf } from './held-files.ts';
+import { IGNORE_FILE_BYTES_MAX, IgnoreRules, MADE_AGAIN } from './ignored.ts';
 import type { Repositories } from './repositories.ts';
 import type { WorkspaceFiles } from './workspace-files.ts';
 
@@ -54,6 +55,8 @@ export class ShadowTree {
   readonly #options: ShadowTreeOptions;
   readonly #children = new Map<string, Set<string>>();
   readonly #ignored = new IgnoreRules();
+  /** Known files and directories that git ignores. */
+  readonly #inIgnored = new Set<string>();
   /** Paths that changed, and whether another directory than before may stand there. */
   readonly #dirty = new Map<string, boolean>();
   #pathChars = 0;
@@ -74,6 +77,7 @@ export class ShadowTree {
     this.noteRoot();
     const queue = [''];
     for (let folder = queue.pop(); folder !== undefined; folder = queue.pop()) {
+      if (this.#isTooLarge(folder)) continue;
       let count = 0;
       for (const it of this.#listed(folder)) {
         const path = joined(folder, it.name);
@@ -145,13 +149,15 @@ export class ShadowTree {
     if (nameOf(path) === '.gitignore') this.#readIgnores(path);
     if (old?.type === 'directory' && !stat?.isDirectory()) this.#removeBelow(path);
     if (!stat) return this.#set(path, undefined);
-    const unknown = old && old.type !== 'unknown' ? undefined : this.#unknown(path, stat.isDirectory());
+    const isIgnored = this.ignoredBy(path, stat.isDirectory()) !== undefined;
+    const unknown = old && old.type !== 'unknown' ? undefined : this.#unknown(path, stat.isDirectory(), isIgnored);
     if (unknown) {
       this.#set(path, { type: 'unknown', why: unknown, isTree: stat.isDirectory() });
-    } else if (stat.isDirectory()) this.#refreshDirectory(path, stat, hasCome || old?.type !== 'directory');
+    } else if (stat.isDirectory()) this.#refreshDirectory(path, stat, isIgnored, hasCome || old?.type !== 'directory');
     else {
       for (const other of this.#otherNames(path, stat)) this.#note(other, false);
-      this.#set(path, this.#isPack(path) ? OBJECT : this.#options.contents.look(path, stat, { old, isDirty: true }));
+      const looking = { old, isDirty: true, isIgnored };
+      this.#set(path, this.#isPack(path) ? OBJECT : this.#options.contents.look(path, stat, looking), isIgnored);
     }
   }
 
@@ -161,9 +167,9 @@ export class ShadowTree {
     this.#set(path, undefined);
   }
 
-  #refreshDirectory(path: string, stat: fs.Stats, isNew: boolean): void {
-    this.#set(path, { type: 'directory', mode: stat.mode & 0o7777 });
-    if (!isNew) return;
+  #refreshDirectory(path: string, stat: fs.Stats, isIgnored: boolean, isNew: boolean): void {
+    this.#set(path, { type: 'directory', mode: stat.mode & 0o7777 }, isIgnored);
+    if (!isNew || this.#isTooLarge(path)) return;
     if (nameOf(path) === '.git') this.#options.repositories.load(path);
     // A directory that came, or took the place of another: anything in it may be other than it was.
     const names = new Set([...this.#listed(path).map((it) => it.name), ...(this.#children.get(path) ?? [])]);
@@ -172,7 +178,8 @@ export class ShadowTree {
 
   /** Enters a new name while the tree is built; whether it is a directory to read. */
   #add(path: string, isDirectory: boolean): boolean {
-    const why = this.#unknown(path, isDirectory);
+    const isIgnored = this.ignoredBy(path, isDirectory) !== undefined;
+    const why = this.#unknown(path, isDirectory, isIgnored);
     if (why) {
       this.#set(path, { type: 'unknown', why, isTree: isDirectory });
       return false;
@@ -184,23 +191,40 @@ export class ShadowTree {
     const stat = this.#options.files.stat(path);
     if (!stat) return false;
     if (stat.isDirectory()) {
-      this.#set(path, { type: 'directory', mode: stat.mode & 0o7777 });
+      this.#set(path, { type: 'directory', mode: stat.mode & 0o7777 }, isIgnored);
       return true;
     }
     if (stat.nlink > 1) this.#linked.set(stat.ino, (this.#linked.get(stat.ino) ?? new Set()).add(path));
-    this.#set(path, this.#options.contents.look(path, stat, { isDirty: false }));
+    this.#set(path, this.#options.contents.look(path, stat, { isDirty: false, isIgnored }), isIgnored);
     return false;
   }
 
   /** Why a name is not looked at; undefined for one that is. */
-  #unknown(path: string, isDirectory: boolean): Why | undefined {
+  #unknown(path: string, isDirectory: boolean, isIgnored: boolean): Why | undefined {
     if (path.includes('\ufffd')) return 'name';
     const gitDir = gitDirOf(path);
     if (gitDir !== undefined)
       return path === gitDir && isDirectory ? undefined : isGitState(path) ? undefined : 'protected';
     if (this.#options.isProtected(path)) return 'protected';
-    if (this.#ignored.ignoredBy(path, isDirectory) !== undefined) return 'ignored';
-    return !isDirectory && this.#files >= this.#options.limits.shadowFilesMax ? 'too-many' : undefined;
+    const { shadowFilesMax, shadowHeldFilesMax } = this.#options.limits;
+    if (isIgnored && (this.#inIgnored.size >= shadowHeldFilesMax || (isDirectory && MADE_AGAIN.has(nameOf(path)))))
+      return 'ignored';
+    return !isDirectory && this.#files >= shadowFilesMax ? 'too-many' : undefined;
+  }
+
+  /** The outermost ignored directory that holds a path, with `/` at its end, or the path itself; undefined for none. */
+  ignoredBy(path: string, isDirectory: boolean): string | undefined {
+    return gitDirOf(path) === undefined ? this.#ignored.ignoredBy(path, isDirectory) : undefined;
+  }
+
+  /** Whether an ignored directory has more in it than is held; then nothing of it is. */
+  #isTooLarge(path: string): boolean {
+    if (!this.#inIgnored.has(path)) return false;
+    const left = this.#options.limits.shadowHeldFilesMax - this.#inIgnored.size;
+    if (!this.#options.files.hasMoreThan(path, left)) return false;
+    this.#removeBelow(path);
+    this.#set(path, { type: 'unknown', why: 'ignored', isTree: true });
+    return true;
   }
 
   /** The directory above a path that is not kept with everything in it. */
@@ -262,14 +286,16 @@ export class ShadowTree {
   }
 
   /** Whether a file was looked at in this state, so that names of one file don't refresh each other for ever. */
-  #isSettled(path: string, { ino, size, mtimeMs, mode }: fs.Stats): boolean {
+  #isSettled(path: string, stat: fs.Stats): boolean {
     const entry = this.entries.get(path);
-    return entry?.type === 'file' && entry.stamp === `${ino} ${size} ${mtimeMs}` && entry.mode === (mode & 0o7777);
+    return entry?.type === 'file' && entry.stamp === stampOf(stat) && entry.mode === (stat.mode & 0o7777);
   }
 
-  #set(path: string, entry: Entry | undefined): void {
+  #set(path: string, entry: Entry | undefined, isIgnored = false): void {
     const old = this.entries.get(path);
     this.onReplaced(path, old);
+    if (entry && isIgnored) this.#inIgnored.add(path);
+    else this.#inIgnored.delete(path);
     if (old?.type === 'file') this.#files -= 1;
     if (entry?.type === 'file') this.#files += 1;
     const siblings = this.#children.get(parentOf(path)) ?? new Set();

@@ -7,10 +7,11 @@ import type { Limits } from '../../src/base/limits.ts';
 import type { Powers } from '../../src/base/powers.ts';
 import type { ShadowState } from '../../src/hosts/shadow/shadow-messages.ts';
 import type { Anchor } from '../context/anchor.ts';
-import { type CommandReport, type PathChange, writeJournal } from './command-journal.ts';
+import { type CommandReport, writeJournal } from './command-journal.ts';
 import { Contents } from './contents.ts';
 import { Copies, type Copy } from './copies.ts';
-import type { Entry } from './entries.ts';
+import type { Entry, PathChange } from './entries.ts';
+import { type HeldFile, HeldFiles } from './held-files.ts';
 import { Repositories } from './repositories.ts';
 import { ShadowTree, TooLarge } from './shadow-tree.ts';
 import { WorkspaceFiles } from './workspace-files.ts';
@@ -31,6 +32,7 @@ export interface ShadowOptions {
 interface Parts extends Disposable {
   readonly tree: ShadowTree;
   readonly copies: Copies;
+  readonly held: HeldFiles;
   readonly repositories: Repositories;
 }
 
@@ -45,6 +47,8 @@ const FULL = 0.75;
 export class Shadow implements Disposable {
   readonly #options: ShadowOptions;
   readonly #runs = new Map<number, PreImages>();
+  /** Files whose entries were replaced, for a command that may have to keep them. */
+  #replaced: HeldFile[] = [];
   #parts: Parts | undefined;
   #state: ShadowState = 'building';
   #builds = 0;
@@ -134,7 +138,10 @@ export class Shadow implements Disposable {
       return 'lost';
     } finally {
       this.#runs.delete(run);
-      if (this.#runs.size === 0) parts?.repositories.closeGone();
+      if (this.#runs.size === 0) {
+        parts?.repositories.closeGone();
+        this.#releaseReplaced();
+      }
     }
   }
 
@@ -146,6 +153,7 @@ export class Shadow implements Disposable {
     const { tree, copies, repositories } = this.#parts as Parts;
     repositories.openPacks();
     tree.refresh();
+    if (this.#runs.size === 0) this.#releaseReplaced();
     if (copies.bytes < FULL * this.#options.limits.shadowBytesMax) return;
     const used = this.#usedCopies();
     if (copies.isWorthPacking(used)) copies.pack(used);
@@ -161,13 +169,23 @@ export class Shadow implements Disposable {
     const files = new WorkspaceFiles(workspace, anchor);
     const copies = new Copies(folder, limits);
     const repositories = new Repositories(files);
-    const contents = new Contents({ files, copies, repositories, limits, isRefused });
+    const held = new HeldFiles(files, limits);
+    const contents = new Contents({ files, copies, held, repositories, limits, isRefused });
     const tree = new ShadowTree({ files, contents, repositories, limits, isProtected });
     tree.onReplaced = (path, old) => {
       for (const pre of this.#runs.values()) if (!pre.has(path)) pre.set(path, old);
+      const file = heldOf(old);
+      if (file) this.#replaced.push(file);
     };
-    const all = [copies, repositories];
-    return { tree, copies, repositories, [Symbol.dispose]: () => disposeAll(all) };
+    const all = [copies, held, repositories];
+    return { tree, copies, held, repositories, [Symbol.dispose]: () => disposeAll(all) };
+  }
+
+  /** Closes files that no entry holds any more; what was deleted of them is then gone from the disk. */
+  #releaseReplaced(): void {
+    const parts = this.#parts;
+    for (const it of this.#replaced.splice(0))
+      if (heldOf(parts?.tree.entries.get(it.path)) !== it) parts?.held.release(it);
   }
 
   /** Takes in what others change while no command runs, so that the next one need not wait for it. */
@@ -198,10 +216,14 @@ export class Shadow implements Disposable {
     this.#timer = undefined;
     this.#build = undefined;
     this.#runs.clear();
+    this.#replaced = [];
     this.#parts?.[Symbol.dispose]();
     this.#parts = undefined;
   }
 }
+
+const heldOf = (entry: Entry | undefined): HeldFile | undefined =>
+  entry?.type === 'file' && 'why' in entry.kept ? entry.kept.held : undefined;
 
 function disposeAll(all: readonly Disposable[]): void {
   for (const it of all) it[Symbol.dispose]();

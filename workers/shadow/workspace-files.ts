@@ -44,6 +44,17 @@ export class WorkspaceFiles {
     }
   }
 
+  /** Whether a directory has more than so many entries; no more of them are read. */
+  hasMoreThan(path: string, most: number): boolean {
+    try {
+      using folder = fs.opendirSync(this.at(path));
+      for (let count = 0; folder.readSync() !== null; ) if (++count > most) return true;
+      return false;
+    } catch {
+      return false;
+    }
+  }
+
   /** Opens a regular file; undefined if there is none, it can't be read, or its path leads through a link. */
   open(path: string): number | undefined {
     return this.#in(path, (place) => {

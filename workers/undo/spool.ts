@@ -3,6 +3,7 @@
  * bytes, and a folder for large files. A folder per call would cost the disk as much again as the entry. Only the
  * write host's sandbox shows the spool.
  */
+import { createHash, type Hash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
@@ -58,6 +59,8 @@ const entry = z.strictObject({
   from: z.string().optional(),
   /** Temporary names beside the path that exist only during the change. */
   passing: z.array(temporary).optional(),
+  /** Something else that stands there by now is left alone and is no conflict: git ignores it. */
+  yields: z.boolean().optional(),
   /** Number of bytes after the line. */
   tail: z.int().min(0),
 });
@@ -83,6 +86,8 @@ export class Spool implements Disposable {
   #fd: number | undefined;
   /** Number of files in the folder; undefined until one is kept. */
   #large: number | undefined;
+  /** Paths of files that `flush` flushes with the entries: of thousands, each flush of its own would take as long as all. */
+  readonly #unflushed: string[] = [];
 
   /** Creates nothing until something is kept. */
   constructor(spool: string, key: string) {
@@ -110,6 +115,7 @@ export class Spool implements Disposable {
   }
 
   flush(): void {
+    for (const it of this.#unflushed.splice(0)) flushFile(it);
     fs.fsyncSync(this.#open());
   }
 
@@ -120,11 +126,19 @@ export class Spool implements Disposable {
     return large;
   }
 
-  /** Keeps the content of a large file. */
+  /** Keeps the content of a large file; `flush` follows. */
   keepChunks(chunks: Iterable<Uint8Array>): { file: string } {
     const { file, path } = this.#nextLarge();
-    writeNew(path, 0o600, chunks);
+    writeNew(path, 0o600, chunks, false);
+    this.#unflushed.push(path);
     return { file };
+  }
+
+  /** The same for a file that may be larger than our memory, with the SHA-256 of what was read. */
+  keepHashed(chunks: Iterable<Uint8Array>): { file: string; hash: string } {
+    const hash = createHash('sha256');
+    const { file } = this.keepChunks(hashing(chunks, hash));
+    return { file, hash: hash.digest('hex') };
   }
 
   #nextLarge(): { file: string; path: string } {
@@ -204,6 +218,14 @@ export class Spool implements Disposable {
   }
 }
 
+/** The same chunks, each hashed as it passes. */
+function* hashing(chunks: Iterable<Uint8Array>, hash: Hash): Generator<Uint8Array> {
+  for (const it of chunks) {
+    hash.update(it);
+    yield it;
+  }
+}
+
 /** Clones an open file to `path` with shared blocks; false if the file system can't. */
 function cloned(fd: number, path: string): boolean {
   try {
@@ -211,13 +233,17 @@ function cloned(fd: number, path: string): boolean {
   } catch {
     return false; // ENOTSUP, EINVAL, EXDEV: not supported here; nothing was created.
   }
-  const clone = fs.openSync(path, O_RDONLY | O_NOFOLLOW);
-  try {
-    fs.fsyncSync(clone);
-  } finally {
-    fs.closeSync(clone);
-  }
+  flushFile(path);
   return true;
+}
+
+function flushFile(path: string): void {
+  const fd = fs.openSync(path, O_RDONLY | O_NOFOLLOW);
+  try {
+    fs.fsyncSync(fd);
+  } finally {
+    fs.closeSync(fd);
+  }
 }
 
 function toEntry(line: string): z.output<typeof entry> {

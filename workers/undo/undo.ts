@@ -102,6 +102,7 @@ export class Undo {
     if (isSameImage(now, pre)) return;
     if (this.#isPlaceholder(entry, now)) return void this.#steps.push({ kind: 'empty', path });
     const isOurs = isSameImage(now, post);
+    if (!isOurs && entry.yields) return;
     if (!isKept(pre)) {
       this.#conflicts.add(path);
       return;

@@ -112,8 +112,8 @@ export const storeLimits = {
   journalTreeEntriesMax: 5_000,
   /** Largest new content that is kept together with the old one, so that later changes can be merged. */
   journalTextBytesMax: 256 * KiB,
-  /** Bytes kept to undo calls, over all of them; the principal with the most loses the oldest. */
-  journalBytesMax: 1024 * MiB,
+  /** Bytes kept to undo calls, over all of them, and at most a tenth of the free disk; the principal with the most loses the oldest. */
+  journalBytesMax: 10 * 1024 * MiB,
   /** Calls that can be undone; each takes a folder, a row and the paths that it changed. The principal with the most loses the oldest. */
   journalCallsMax: 10_000,
   /** Time for which a call can be undone: 7 days. */
@@ -126,6 +126,11 @@ export const storeLimits = {
   shadowBytesMax: 256 * MiB,
   /** Files of a workspace that are known before a command; changes of the others can't be undone. */
   shadowFilesMax: 50_000,
+  /**
+   * Large and ignored files that are kept by an open descriptor, and names in ignored folders that are known; a folder
+   * with more is not kept.
+   */
+  shadowHeldFilesMax: 4_096,
   /** JavaScript heap of the thread that knows them, in MiB. */
   shadowHeapMb: 256,
   /**

@@ -8,6 +8,7 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { NamedCall } from '../../base/call.ts';
+import { diskOf, JOURNAL_DISK_SHARE } from '../../base/disk.ts';
 import type { Limits } from '../../base/limits.ts';
 import { inSpool } from '../../base/paths.ts';
 import type { Powers } from '../../base/powers.ts';
@@ -218,7 +219,7 @@ export class UndoJournal implements Disposable {
 
   /** Drops calls that are too old, and those beyond the limits of number and bytes; never a running or interrupted one. */
   #prune(): void {
-    const { journalKeptMs, journalCallsMax, journalBytesMax } = this.#options.limits;
+    const { journalKeptMs, journalCallsMax } = this.#options.limits;
     const olderThanMs = this.#options.powers.now() - journalKeptMs;
     for (;;) {
       const oldest = attempt(() => this.#statements.oldest.get()) as { key: string; begun_ms: number } | undefined;
@@ -226,7 +227,12 @@ export class UndoJournal implements Disposable {
       this.drop(oldest.key);
     }
     while (this.#calls > journalCallsMax && this.#dropOldest('calls'));
-    while (this.#bytes > journalBytesMax && this.#dropOldest('bytes'));
+    while (this.#bytes > this.#bytesMax() && this.#dropOldest('bytes'));
+  }
+
+  #bytesMax(): number {
+    const { stateDir, limits } = this.#options;
+    return Math.min(limits.journalBytesMax, (diskOf(stateDir).freeBytes + this.#bytes) * JOURNAL_DISK_SHARE);
   }
 
   /** Drops the oldest call of the principal who keeps most, so that nobody can make others lose their undo data. */
