@@ -35,6 +35,8 @@ export const merged = (tool: Spellings = {}, alias: Spellings = {}): Spellings =
 export function respelled(input: unknown, parameters: object, spellings: Spellings): unknown {
   if (!isRecord(input)) return input;
   const { names = {}, values = {}, items = {}, opened = [], ignored = {} } = spellings;
+  const isOwn = (key: string) => Object.hasOwn(parameters, key) && !(key in values) && !(key in items);
+  if (Object.keys(input).every(isOwn)) return input;
   const taken = new Set(Object.keys(input));
   const given = Object.entries(input).flatMap(([key, value]): [string, unknown][] => {
     const inner = opened.includes(key) && !Object.hasOwn(parameters, key) && isRecord(value) && Object.entries(value);
