@@ -60,6 +60,7 @@ const BENCHES = [
     'tasks',
     'fleet',
     'questions',
+    'quarantine',
     'bare',
   ],
 ];
