@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { chmodSync, existsSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -55,8 +55,11 @@ async function attack(daemon: TestDaemon, command: string, look: () => Promise<u
   const called = client.call('terminal_execute', { command }) as Promise<ToolResult<{ stdout: string }>>;
   const [result] = await Promise.all([called, look()]);
   if (!result.success) throw new Error(result.error.message);
+  const hasRun = existsSync(ran);
+  for (const it of readdirSync(daemon.workspace))
+    if (it !== 'trip.sh') rmSync(join(daemon.workspace, it), { recursive: true });
   const isTold = (result.metadata.quarantined ?? []).length > 0;
-  return { ran: existsSync(ran), isTold, stdout: result.data.stdout };
+  return { ran: hasRun, isTold, stdout: result.data.stdout };
 }
 
 async function lookAt(folder: string): Promise<void> {
