@@ -63,6 +63,7 @@ const POLICY = [
   'approvals: { headless: wait }',
   'rules:',
   '  - { id: ask, match: { write: "asked/**" }, decision: ask, reason: a person is asked }',
+  '',
 ].join('\n');
 
 /** Room for a thousand connections that stay silent for long. */
