@@ -36,9 +36,6 @@ const pinSchema = z.strictObject({
 /** Factor for the size of JSON: a character may be escaped as six. */
 const JSON_FACTOR = 6;
 
-/** Time between two looks at a folder: each call looks, and nobody adds and uses something faster. */
-const LOOK_EVERY_MS = 50;
-
 /** The kind of things that a folder holds. */
 export interface PinKind {
   readonly kind: 'plugin' | 'connector';
@@ -131,12 +128,8 @@ export class PinFolder {
     } catch (error) {
       failed(error);
     }
-    let lookedMs = -Infinity;
     return {
       look() {
-        const nowMs = powers.monotonicMs();
-        if (nowMs - lookedMs < LOOK_EVERY_MS) return;
-        lookedMs = nowMs;
         const now = stamp();
         if (now === seen) return;
         seen = now;
