@@ -18,8 +18,10 @@ export function diskOf(path: string): Disk {
 export const reserveOf = ({ totalBytes }: Disk, { stateReserveBytes }: Pick<Limits, 'stateReserveBytes'>): number =>
   Math.min(stateReserveBytes, Math.floor(totalBytes / 4));
 
-/** Share of the free disk that undo may fill. */
-export const JOURNAL_DISK_SHARE = 0.1;
+/** Bytes that undo may fill: a tenth of the free disk, or on a small one what it had before ignored files were kept. */
+export const journalRoom = (freeBytes: number, { journalBytesMax }: Pick<Limits, 'journalBytesMax'>): number =>
+  Math.min(journalBytesMax, Math.max(JOURNAL_BYTES_LEAST, freeBytes / 10));
+const JOURNAL_BYTES_LEAST = 1024 ** 3;
 
 /** Bytes available on the disk of `path` beside the reserve; 0 if unknown. */
 export function roomIn(path: string, limits: Pick<Limits, 'stateReserveBytes'>): number {

@@ -84,8 +84,13 @@ interface ProcessBounds {
 export function rlimits({ openFilesMax }: Limits, { openFiles = 0, dataMb }: ProcessBounds = {}): string[] {
   const prlimit = findProgram('prlimit');
   // If the daemon's own hard limit is lower, it can't be raised.
-  const files = Math.min(openFilesMax, limitOf('self', 'Max open files').hard);
-  const bounds = [`--nofile=${files}:${Math.max(files, openFiles)}`, '--core=0:0', '--memlock=65536:65536'];
+  const { hard } = limitOf('self', 'Max open files');
+  const files = Math.min(openFilesMax, hard);
+  const bounds = [
+    `--nofile=${files}:${Math.min(hard, Math.max(files, openFiles))}`,
+    '--core=0:0',
+    '--memlock=65536:65536',
+  ];
   if (dataMb !== undefined) bounds.push(`--data=${dataMb * MIB}:${dataMb * MIB}`);
   return prlimit === undefined ? [] : [prlimit, ...bounds, '--'];
 }

@@ -178,6 +178,18 @@ test('ringfence undo --last takes back a command', async () => {
   expect(await client.request('calls.undo', { last: true, force: false })).toMatchObject({ removed: ['last'] });
 });
 
+test('a deleted data set that git ignores comes back', async () => {
+  writeFileSync(at('.gitignore'), 'data/\n');
+  mkdirSync(at('data'));
+  for (let n = 0; n < 20; n++) writeFileSync(at(`data/${n}`), `${n}`.repeat(100_000));
+  const before = tree();
+  const { callId, metadata } = await run('rm -rf data');
+  expect(metadata.undo).toBe('full');
+  await undo(callId);
+  expect(tree()).toEqual(before);
+  await run('rm -rf data .gitignore');
+});
+
 test('the command line says what an undo would not bring back', async () => {
   writeFileSync(at('.gitignore'), 'out/\n');
   const command = 'command=mkdir out && for i in 1 2 3 4 5; do echo x >out/$i; done && echo y >kept';

@@ -2,8 +2,9 @@
  * Writes what a command changed as entries of an undo journal, with what stood there before, so that the call is undone like
  * any other. Written when the command is over, so all entries have one flush.
  */
-import { JOURNAL_DISK_SHARE, roomIn } from '../../src/base/disk.ts';
+import { journalRoom, roomIn } from '../../src/base/disk.ts';
 import { isGitState } from '../../src/base/paths.ts';
+import type { Powers } from '../../src/base/powers.ts';
 import type { CommandReport } from '../../src/hosts/shadow/journal-report.ts';
 import { codeOf } from '../context/anchor.ts';
 import { EMPTY, hashOfTree, isKept, NONE, SMALL_BYTES, sha256 } from '../undo/images.ts';
@@ -29,6 +30,7 @@ export type { CommandReport } from '../../src/hosts/shadow/journal-report.ts';
 
 export interface CommandJournalOptions extends KeptContentsOptions {
   readonly tree: Pick<ShadowTree, 'ignoredBy'>;
+  readonly powers: Pick<Powers, 'monotonicMs'>;
   /** The spool, and the name of the call's journal in it. */
   readonly folder: string;
   readonly key: string;
@@ -84,6 +86,8 @@ class CommandJournal {
   /** Bytes of packs and of files that were held open, which have room of their own. */
   #largeBytesLeft: number;
   readonly #contents: KeptContents;
+  /** Time in ms from which on no more open files are copied, since the result of the command waits. */
+  readonly #lateMs: number;
 
   constructor(changed: readonly PathChange[], spool: Spool, options: CommandJournalOptions) {
     const { limits, folder } = options;
@@ -96,7 +100,8 @@ class CommandJournal {
     this.#byPath = new Map(inOrder.map((it, index) => [it.path, index]));
     const room = roomIn(folder, limits);
     this.#bytesLeft = Math.min(limits.journalCallBytesMax, room);
-    this.#largeBytesLeft = Math.min(limits.journalBytesMax - this.#bytesLeft, room * JOURNAL_DISK_SHARE);
+    this.#largeBytesLeft = Math.min(journalRoom(room, limits), room) - this.#bytesLeft;
+    this.#lateMs = options.powers.monotonicMs() + limits.shadowEndMs / 2;
   }
 
   write(): CommandReport | undefined {
@@ -224,8 +229,8 @@ class CommandJournal {
     if (entry?.type !== 'file') return 'unreadable';
     const { kept, bytes } = entry;
     if (!('why' in kept)) return bytes > this.#bytesLeft ? 'no-room' : 'unreadable';
-    // It was not changed in place, so there was no room.
-    return this.#contents.heldOf(kept) ? 'no-room' : kept.why;
+    if (!this.#contents.unchanged(kept)) return kept.why;
+    return this.#isLate ? 'late' : 'no-room';
   }
 
   /** The image of what stood at a path, with its content in `blobs`. */
@@ -287,8 +292,12 @@ class CommandJournal {
 
   /** The open file of an entry, if it was not changed in place and there is room for it. */
   #readable(kept: Kept): HeldFile | undefined {
-    const held = this.#contents.heldOf(kept);
-    return held && held.bytes <= this.#largeBytesLeft ? held : undefined;
+    const held = this.#contents.unchanged(kept);
+    return held && held.bytes <= this.#largeBytesLeft && !this.#isLate ? held : undefined;
+  }
+
+  get #isLate(): boolean {
+    return this.#options.powers.monotonicMs() >= this.#lateMs;
   }
 
   #largeLeaf(chunks: Iterable<Uint8Array>, { mode, bytes }: { mode: number; bytes: number }): Leaf {
@@ -326,8 +335,8 @@ class CommandJournal {
     if ('hash' in post.kept) return post.kept.hash;
     if (post.hash !== undefined) return post.hash;
     if ('why' in post.kept) {
-      const held = this.#readable(post.kept);
-      return held && this.#options.held.hashOf(held);
+      const held = post.bytes <= this.#options.limits.journalCallBytesMax && this.#readable(post.kept);
+      return held ? this.#options.held.hashOf(held) : undefined;
     }
     const content = this.#contents.of(post);
     return content && sha256(content);

@@ -4,9 +4,9 @@ import * as fs from 'node:fs';
 import type { Limits } from '../../src/base/limits.ts';
 import { chunksOf } from '../undo/changes.ts';
 import type { Copies } from './copies.ts';
-import type { Entry, FileEntry, Kept, Why } from './entries.ts';
+import { type Entry, type FileEntry, heldOf, type Kept, type Why } from './entries.ts';
 import { oidOf } from './git-objects.ts';
-import { type HeldFile, type HeldFiles, stampOf } from './held-files.ts';
+import { type HeldFiles, stampOf } from './held-files.ts';
 import type { Repositories } from './repositories.ts';
 import type { WorkspaceFiles } from './workspace-files.ts';
 
@@ -78,7 +78,7 @@ export class Contents {
 
   /** A descriptor, or the one that there is of the same content. */
   #held(path: string, stat: fs.Stats, old: Entry | undefined, why: Why): Kept {
-    const known: HeldFile | undefined = old?.type === 'file' && 'why' in old.kept ? old.kept.held : undefined;
+    const known = heldOf(old);
     const held = known?.stamp === stampOf(stat) ? known : this.#options.held.hold(path, stat);
     return held ? { why, held } : { why };
   }

@@ -13,7 +13,8 @@ export type Why =
   | 'special'
   | 'unreadable'
   | 'name'
-  | 'git-objects';
+  | 'git-objects'
+  | 'late';
 
 /** The content of a file: a blob of git, a copy, or nothing but a descriptor. */
 export type Kept =
@@ -85,6 +86,10 @@ export function whyNot(entry: Entry | undefined): Why | undefined {
   // The bits for a foreign owner's rights are neither kept nor set.
   return entry.mode & 0o7000 ? 'special' : undefined;
 }
+
+/** The open file of an entry that has no copy. */
+export const heldOf = (entry: Entry | undefined): HeldFile | undefined =>
+  entry?.type === 'file' && 'why' in entry.kept ? entry.kept.held : undefined;
 
 export const parentOf = (path: string): string => path.slice(0, Math.max(0, path.lastIndexOf('/')));
 export const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1);

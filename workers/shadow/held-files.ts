@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import type { Limits } from '../../src/base/limits.ts';
+import { limitOf } from '../../src/sandbox/proc.ts';
 import { chunksFrom } from './git-objects.ts';
 import type { WorkspaceFiles } from './workspace-files.ts';
 
@@ -22,17 +23,18 @@ export const stampOf = ({ ino, size, mtimeMs }: fs.Stats): string => `${ino} ${s
 
 export class HeldFiles implements Disposable {
   readonly #files: WorkspaceFiles;
-  readonly #limits: Limits;
+  /** As many as the host may have open, less what its other work needs. */
+  readonly #most: number;
   readonly #all = new Set<HeldFile>();
 
   constructor(files: WorkspaceFiles, limits: Limits) {
     this.#files = files;
-    this.#limits = limits;
+    this.#most = Math.min(limits.shadowHeldFilesMax, Math.floor(limitOf('self', 'Max open files').soft / 2));
   }
 
   /** Opens a file; undefined if it can't be read, is not the one looked at, or too many are open. */
   hold(path: string, stat: fs.Stats): HeldFile | undefined {
-    if (this.#all.size >= this.#limits.shadowHeldFilesMax) return undefined;
+    if (this.#all.size >= this.#most) return undefined;
     const fd = this.#files.open(path);
     if (fd === undefined) return undefined;
     const held = { path, fd, bytes: stat.size, stamp: stampOf(stat) };

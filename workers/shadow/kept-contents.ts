@@ -31,7 +31,7 @@ export class KeptContents {
     const { copies, held, repositories, limits } = this.#options;
     if ('copy' in kept) return whole(copies.read(kept.copy));
     if ('why' in kept) {
-      const file = this.heldOf(kept);
+      const file = this.unchanged(kept);
       return file && whole(held.read(file));
     }
     const content =
@@ -41,7 +41,7 @@ export class KeptContents {
   }
 
   /** The open file of an entry, if it was not changed in place. */
-  heldOf(kept: Kept): HeldFile | undefined {
+  unchanged(kept: Kept): HeldFile | undefined {
     const file = 'why' in kept ? kept.held : undefined;
     return file && this.#options.held.isAsHeld(file) ? file : undefined;
   }

@@ -10,7 +10,7 @@ import type { Anchor } from '../context/anchor.ts';
 import { type CommandReport, writeJournal } from './command-journal.ts';
 import { Contents } from './contents.ts';
 import { Copies, type Copy } from './copies.ts';
-import type { Entry, PathChange } from './entries.ts';
+import { type Entry, heldOf, type PathChange } from './entries.ts';
 import { type HeldFile, HeldFiles } from './held-files.ts';
 import { Repositories } from './repositories.ts';
 import { ShadowTree, TooLarge } from './shadow-tree.ts';
@@ -23,7 +23,7 @@ export interface ShadowOptions {
   /** The spool of the workspace. */
   readonly folder: string;
   readonly limits: Limits;
-  readonly powers: Pick<Powers, 'after'>;
+  readonly powers: Pick<Powers, 'after' | 'monotonicMs'>;
   isRefused(path: string): boolean;
   isProtected(path: string): boolean;
 }
@@ -131,8 +131,8 @@ export class Shadow implements Disposable {
         ([path, pre]): PathChange => ({ path, pre, post: parts.tree.entries.get(path) }),
       );
       this.#builds = 0;
-      const { folder, limits } = this.#options;
-      return writeJournal(changes, { ...parts, otherRoot: parts.tree.otherRoot, folder, key, limits });
+      const { folder, limits, powers } = this.#options;
+      return writeJournal(changes, { ...parts, otherRoot: parts.tree.otherRoot, folder, key, limits, powers });
     } catch (error) {
       this.#onError(error);
       return 'lost';
@@ -221,9 +221,6 @@ export class Shadow implements Disposable {
     this.#parts = undefined;
   }
 }
-
-const heldOf = (entry: Entry | undefined): HeldFile | undefined =>
-  entry?.type === 'file' && 'why' in entry.kept ? entry.kept.held : undefined;
 
 function disposeAll(all: readonly Disposable[]): void {
   for (const it of all) it[Symbol.dispose]();

@@ -20,11 +20,12 @@ export function nearest(name: string, candidates: Iterable<string>): string | un
 /** The edit distance, or Infinity if the two names mean different things. */
 function distanceTo(wanted: string, candidate: string): number {
   const [a, b] = [wanted.split('_'), candidate.split('_')];
-  // Most candidates, so that their distance need not be known.
-  if (a.length !== b.length && Math.abs(wanted.length - candidate.length) > 1) return Infinity;
+  const hasOtherWords = a.length !== b.length;
+  // Then more than one edit is needed; most candidates end here, before the quadratic part.
+  if (hasOtherWords && Math.abs(wanted.length - candidate.length) > 1) return Infinity;
   const wholeDistance = editDistance(wanted, candidate);
   if (wholeDistance <= 1) return wholeDistance;
-  if (a.length !== b.length) return Infinity;
+  if (hasOtherWords) return Infinity;
   if (a.toSorted().join() === b.toSorted().join()) return 1;
   return a.every((word, at) => isNear(word, b[at] as string)) ? wholeDistance : Infinity;
 }

@@ -8,7 +8,7 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { NamedCall } from '../../base/call.ts';
-import { diskOf, JOURNAL_DISK_SHARE } from '../../base/disk.ts';
+import { diskOf, journalRoom } from '../../base/disk.ts';
 import type { Limits } from '../../base/limits.ts';
 import { inSpool } from '../../base/paths.ts';
 import type { Powers } from '../../base/powers.ts';
@@ -232,7 +232,7 @@ export class UndoJournal implements Disposable {
 
   #bytesMax(): number {
     const { stateDir, limits } = this.#options;
-    return Math.min(limits.journalBytesMax, (diskOf(stateDir).freeBytes + this.#bytes) * JOURNAL_DISK_SHARE);
+    return journalRoom(diskOf(stateDir).freeBytes + this.#bytes, limits);
   }
 
   /** Drops the oldest call of the principal who keeps most, so that nobody can make others lose their undo data. */

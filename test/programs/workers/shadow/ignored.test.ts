@@ -106,6 +106,11 @@ test('a file for which the journal has no room is told', async () => {
   expect(await missingAfterUndo(bench, 'rm -r data')).toEqual({ 'data/a/1.bin': 'no-room' });
 });
 
+test('a result waits for open files half of its time; what is not kept by then is told', async () => {
+  using bench = await benchWith({ limits: { shadowEndMs: 0 } });
+  expect(await missingAfterUndo(bench, 'rm -r data')).toEqual({ 'data/a/1.bin': 'late' });
+});
+
 test('files that are gone are closed when no command needs them, and all at the end', async () => {
   const before = openFiles();
   {
