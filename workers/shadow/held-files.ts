@@ -23,7 +23,7 @@ export const stampOf = ({ ino, size, mtimeMs }: fs.Stats): string => `${ino} ${s
 
 export class HeldFiles implements Disposable {
   readonly #files: WorkspaceFiles;
-  /** As many as the host may have open, less what its other work needs. */
+  /** Files held at once: at most half of those that the host may have open. */
   readonly #most: number;
   readonly #all = new Set<HeldFile>();
 
