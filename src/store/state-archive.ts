@@ -3,19 +3,21 @@
 import {
   chmodSync,
   cpSync,
+  existsSync,
   lchownSync,
   lstatSync,
   mkdirSync,
   readdirSync,
+  readFileSync,
   renameSync,
   rmSync,
-  statSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { OperatorError } from '../base/errors.ts';
 import type { Powers } from '../base/powers.ts';
+import { parseCheckpoint } from './audit/checkpoints.ts';
 
 /** Form of the archives that this version writes, and the newest that it reads. */
 export const FORMAT = 1;
@@ -94,29 +96,46 @@ export const archivedNames = (stateDir: string): string[] => readdirSync(stateDi
 
 const isDatabase = (name: string): boolean => name.endsWith('.db');
 
-/**
- * Copies plain files before databases: what a file tells of a database, such as the checkpoints of the audit log, is
- * then never newer than the copy of the database.
- */
+const CHECKPOINTS = 'audit.checkpoints';
+const RECORD = 'audit.db';
+
 function copyState(from: string, to: string): void {
   const names = archivedNames(from);
-  const inOrder = [...names.filter((it) => !isDatabase(it)), ...names.filter(isDatabase)];
-  for (const name of inOrder) copyEntry(join(from, name), join(to, name));
-  copyRecordAgain(from, to);
+  for (const name of names.filter((it) => it !== RECORD && it !== CHECKPOINTS))
+    copyEntry(join(from, name), join(to, name));
+  if (names.includes(RECORD)) copyRecord(from, to);
 }
 
 /**
- * A checkpoint that was signed between the copies of its file and of its database is in the latter alone, as if the file had been cut:
- * both are copied until none came meanwhile.
+ * Copies the audit log and its file of checkpoints so that they agree. A daemon may sign between the two copies, so lines
+ * that are newer than both the copied database and the file before it are left out of the copied file.
  */
-function copyRecordAgain(from: string, to: string): void {
-  const [file, database] = ['audit.checkpoints', 'audit.db'];
-  const bytesOf = (folder: string) => statSync(join(folder, file), { throwIfNoEntry: false })?.size;
-  for (let copies = 1; copies < COPIES_MAX && bytesOf(from) !== bytesOf(to); copies++)
-    for (const name of [file, database]) {
-      rmSync(join(to, name), { force: true });
-      copyEntry(join(from, name), join(to, name));
-    }
+function copyRecord(from: string, to: string): void {
+  const linesOfFile = () => readLines(join(from, CHECKPOINTS));
+  for (let copies = 1; ; copies++) {
+    const before = linesOfFile();
+    rmSync(join(to, RECORD), { force: true });
+    copyEntry(join(from, RECORD), join(to, RECORD));
+    const after = linesOfFile();
+    // Old lines were dropped meanwhile, with entries that the copied database still has.
+    if (after[0] !== before[0] && copies < COPIES_MAX) continue;
+    const signed = Math.max(lastSigned(join(to, RECORD)), ...before.slice(-1).map(seqOf));
+    const kept = after.filter((it) => seqOf(it) <= signed);
+    if (after.length > 0) writeFileSync(join(to, CHECKPOINTS), kept.join(''), { mode: 0o600 });
+    return;
+  }
+}
+
+const readLines = (path: string): string[] => (existsSync(path) ? readFileSync(path, 'latin1').split(/(?<=\n)/) : []);
+
+/** Entry that a line of the file of checkpoints signs. A line that is none of ours counts as old, so that it is copied. */
+const seqOf = (line: string): number => parseCheckpoint(line.trimEnd())?.seq ?? 0;
+
+function lastSigned(path: string): number {
+  using database = new DatabaseSync(path, { readOnly: true });
+  const hasAny = database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'checkpoints'").get() !== undefined;
+  if (!hasAny) return 0;
+  return (database.prepare('SELECT max(seq) AS last FROM checkpoints').get() as { last: number | null }).last ?? 0;
 }
 
 /** Copies a file, a folder or a database with what its write-ahead log holds. */
