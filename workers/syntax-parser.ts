@@ -44,7 +44,9 @@ export class SyntaxParser implements Disposable {
 
   /** Looks for modules; gives absolute paths, null for one that is not found. Throws HOST_CRASHED if the child fails. */
   async resolve(modules: readonly Candidates[], signal: AbortSignal): Promise<readonly (string | null)[]> {
-    const found = await this.#ask<(string | null)[]>('resolve', { modules }, this.#limits.sourceBatchMs, signal);
+    const ask = () => this.#ask<(string | null)[]>('resolve', { modules }, this.#limits.sourceBatchMs, signal);
+    // One that is full of what it parsed before is asked again when it is fresh.
+    const found = (await ask()) ?? (await ask());
     if (found) return found;
     throw new ToolError('HOST_CRASHED', 'the process that looks for modules ended during this call', {
       suggestion: 'Ask about a smaller directory.',

@@ -15,7 +15,7 @@ import type { FromHost, JobRequest, ThreadEnded, ToHost } from './job.ts';
 import { parseFromHost } from './parse-from-host.ts';
 import { type JobEnd, RunningJob, type RunOptions } from './running-job.ts';
 import { ShadowLine } from './shadow/shadow-line.ts';
-import { aborted, graceOf, overMemory, overTime, toEnd } from './shutdown.ts';
+import { aborted, graceOf, overMemory, overTime } from './shutdown.ts';
 import { StderrLog } from './stderr-log.ts';
 import { type OverTime, ThreadClocks } from './thread-clocks.ts';
 import { type HostThread, Threads } from './threads.ts';
@@ -366,7 +366,7 @@ export class Host {
   #takeDone({ id, result }: Extract<FromHost, { done: unknown }>['done']): void {
     const job = this.#jobs.get(id);
     // A success stands, even if it came at the moment in which the job was found to be over its limit.
-    job?.end(job.over && !result.ok ? { result: overTime(job.over, result.usage) } : toEnd(result));
+    job?.end({ result: job.over && !result.ok ? overTime(job.over, result.usage) : result });
   }
 
   #acknowledge(id: number, bytes: number): void {

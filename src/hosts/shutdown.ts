@@ -2,7 +2,6 @@
 import { ToolError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
 import type { JobResult, JobUsage } from './job.ts';
-import type { JobEnd } from './running-job.ts';
 import type { OverTime } from './thread-clocks.ts';
 
 /** A host, as far as it is ended. */
@@ -45,11 +44,6 @@ export function crashed(pid: number): ToolError {
 export function graceOf(reason: unknown, { commandTermGraceMs }: Limits): number {
   if (!(reason instanceof ToolError)) return 0;
   return reason.code === 'TIMEOUT' || reason.extras.details?.by === 'caller' ? commandTermGraceMs : 0;
-}
-
-/** The end of a job: a thread that died during a job counts as a host that died. */
-export function toEnd(result: JobResult): JobEnd {
-  return !result.ok && result.error.code === 'HOST_CRASHED' ? { crashed: true } : { result };
 }
 
 const NO_USAGE: JobUsage = { cpuMs: 0, outputBytes: 0, verdict: 'cancelled', enforcedBy: 'worker thread' };
