@@ -140,7 +140,7 @@ export async function createDaemon(
   };
   const [signIn, listeners] = [createSignIn({ records, limits, powers }), new Listeners()];
   const identities = createIdentities(config, { ...known, pageOf: (it) => signIn.pageOf(it) });
-  const serving = new ServingTurns(limits, powers);
+  const serving = new ServingTurns(limits, powers, () => capabilities.catalogue.onArrival());
   const { gateway, isIdle, leftNames } = createGateway(config, {
     ...known,
     ran,

@@ -8,6 +8,7 @@ export class Catalogue {
   readonly #listeners = new Set<() => void>();
   readonly #looks: (() => void)[] = [];
   #toolset: Toolset;
+  #wasRead = false;
 
   constructor(builtin: Toolset) {
     this.#builtin = builtin;
@@ -16,11 +17,19 @@ export class Catalogue {
 
   /** The present toolset. Each change makes a new one, so a running call keeps the one that it began with. */
   get toolset(): Toolset {
+    if (this.#wasRead) return this.#toolset;
     for (const look of this.#looks) look();
+    this.#wasRead = true;
+    setImmediate(() => this.onArrival());
     return this.#toolset;
   }
 
-  /** Has a source look for what was added to it each time before the tools are read: the next call finds it. */
+  /** Has the sources look again, for a request that may have been sent after the last look. */
+  onArrival(): void {
+    this.#wasRead = false;
+  }
+
+  /** Has a source look for what was added to it before the tools are read, once for each arrival of requests: the next call finds it. */
   lookFirst(look: () => void): void {
     this.#looks.push(look);
   }

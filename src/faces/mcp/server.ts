@@ -106,6 +106,7 @@ export function createServer(client: ServedClient, parts: ServerParts): Server {
       // Over HTTP each request names its protocol version.
       const said = context.http?.req?.headers.get('mcp-protocol-version');
       const links = client.era === 'modern' || (server.getNegotiatedProtocolVersion() ?? said ?? '') >= LINKS_SINCE;
+      const { id: sessionId, toolset } = session.session.options;
       const request = {
         client,
         codec,
@@ -116,13 +117,12 @@ export function createServer(client: ServedClient, parts: ServerParts): Server {
           links,
           keep: (text: string) => session.keep(text),
           isUntrusted: (name: string) => {
-            const tool = session.session.options.toolset.get(name)?.tool;
+            const tool = toolset.get(name)?.tool;
             // The content of providers has kinds of its own, and is passed on as it comes.
             return tool?.untrusted === true && !runsBy(tool, 'providers');
           },
         },
       };
-      const { id: sessionId, toolset } = session.session.options;
       const tool = params.name === BATCH ? BATCH : toolset.get(params.name)?.tool.name;
       return await inRequestSpan(parts.tracer, { tool, sessionId, context }, (span) =>
         callTool(params, { ...request, span }, parts),

@@ -10,6 +10,7 @@ import type { Powers, Timer } from '../../base/powers.ts';
 import { decodeJson } from '../../wire/protocol/json.ts';
 import type { RequestBudget } from '../../wire/protocol/peer.ts';
 import { ServingTurns } from '../../wire/protocol/serving-turns.ts';
+import { BatchedWrites } from '../../wire/transport/batched-writes.ts';
 import { LineReader, TOO_LONG } from './line-reader.ts';
 
 type Id = string | number;
@@ -48,13 +49,13 @@ export class SocketTransport implements Transport {
   readonly #turns: ServingTurns;
   readonly #serve = (): boolean => this.#serveOne();
   readonly #lines: LineReader;
+  readonly #writes: BatchedWrites;
   #inbox: Buffer[] = [];
   readonly #underWay = new Map<Id, Request>();
   /** Count and bytes of all requests that hold memory, including cancelled ones with running work. */
   #requests = 0;
   #requestBytes = 0;
   #isFirst = true;
-  #corked = false;
   #hasEnded = false;
   #closed = false;
   /** Timers that end a connection which sends nothing, or only half a line. */
@@ -66,6 +67,7 @@ export class SocketTransport implements Transport {
   constructor(socket: Socket, options: SocketTransportOptions) {
     this.#socket = socket;
     this.#options = options;
+    this.#writes = new BatchedWrites(socket);
     this.#lines = new LineReader(options.limits.mcpMessageBytesMax);
     this.#turns = options.turns ?? new ServingTurns(options.limits, options.powers);
   }
@@ -124,7 +126,7 @@ export class SocketTransport implements Transport {
   /** Closes after everything sent is written, if the other side reads it soon. */
   async close(): Promise<void> {
     const { limits, powers } = this.#options;
-    this.#uncork();
+    this.#writes.flush();
     this.#socket.end(() => this.destroy());
     this.#unread ??= powers.after(limits.mcpEndGraceMs, () => this.destroy());
   }
@@ -134,19 +136,7 @@ export class SocketTransport implements Transport {
   }
 
   #write(line: string): void {
-    // Messages of one turn of the event loop are written in one call.
-    if (!this.#corked) {
-      this.#corked = true;
-      this.#socket.cork();
-      process.nextTick(() => this.#uncork());
-    }
-    this.#socket.write(line);
-  }
-
-  #uncork(): void {
-    if (!this.#corked) return;
-    this.#corked = false;
-    this.#socket.uncork();
+    this.#writes.send(line, this.#inbox.length > 0);
   }
 
   #receive(bytes: Buffer): void {

@@ -167,7 +167,9 @@ export class Peer {
     const { framing, encoding } = this.#channel;
     const isFramed = codec && framing === 'length' && encoding === 'msgpack';
     const max = this.#sendBytesMax;
-    this.#channel.send(isFramed ? encodeFrame(codec.encode(message), max) : toBytes(message, this.#channel, max));
+    const bytes = isFramed ? encodeFrame(codec.encode(message), max) : toBytes(message, this.#channel, max);
+    // A write for each answer would cost more than the answer.
+    this.#channel.send(bytes, this.isUnheard);
   }
 
   #receive(bytes: Buffer): void {

@@ -12,19 +12,27 @@ export type ServeOne = () => boolean;
 export class ServingTurns {
   readonly #limits: Pick<Limits, 'servingTurnMs'>;
   readonly #powers: Pick<Powers, 'monotonicMs'>;
+  readonly #onArrival: () => void;
   /** Connections with pending requests in the order of their turns. */
   readonly #ready = new Set<ServeOne>();
   /** When this round's time is used up; undefined before its first request. */
   #untilMs: number | undefined;
   #isServing = false;
 
-  constructor(limits: Pick<Limits, 'servingTurnMs'>, powers: Pick<Powers, 'monotonicMs'>) {
+  /** `onArrival` is called when requests were read. */
+  constructor(
+    limits: Pick<Limits, 'servingTurnMs'>,
+    powers: Pick<Powers, 'monotonicMs'>,
+    onArrival: () => void = () => {},
+  ) {
     this.#limits = limits;
     this.#powers = powers;
+    this.#onArrival = onArrival;
   }
 
   /** Calls `serve` until it returns false, at once if this round has time left. The same function waits only once. */
   enter(serve: ServeOne): void {
+    this.#onArrival();
     this.#ready.add(serve);
     this.#serveNext();
   }

@@ -28,7 +28,8 @@ export interface Channel {
   readonly bufferedBytes: number;
   /** Must be called once, before anything else. */
   open(events: ChannelEvents): void;
-  send(bytes: Buffer): void;
+  /** Sends data; with `more`, other data follows within this round of the event loop and both may be written in one call. */
+  send(bytes: Buffer, more?: boolean): void;
   pause(): void;
   resume(): void;
   /** Closes after everything sent is written. */

@@ -2,6 +2,7 @@
 import { chmodSync, lstatSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { createConnection, createServer, type Server, type Socket } from 'node:net';
 import { basename, dirname, join } from 'node:path';
+import { BatchedWrites } from './batched-writes.ts';
 import { assertInherited } from './inherited-sockets.ts';
 import { peerCredentials } from './peer-credentials.ts';
 import { SocketError } from './socket-error.ts';
@@ -149,13 +150,8 @@ export function connectUnix(path: string): Promise<Channel & { readonly socket: 
   });
 }
 
-/** A stream socket as a channel. Data sent in one turn of the event loop is written in one call. */
 function socketChannel(socket: Socket): Channel {
-  let corked = false;
-  const uncork = () => {
-    corked = false;
-    socket.uncork();
-  };
+  const writes = new BatchedWrites(socket);
   return {
     kind: 'unix',
     framing: 'length',
@@ -168,18 +164,11 @@ function socketChannel(socket: Socket): Channel {
       socket.on('data', data).on('drain', drain).on('close', close);
       socket.on('error', () => socket.destroy());
     },
-    send(bytes) {
-      if (!corked) {
-        corked = true;
-        socket.cork();
-        process.nextTick(uncork);
-      }
-      socket.write(bytes);
-    },
+    send: (bytes, more = false) => writes.send(bytes, more),
     pause: () => void socket.pause(),
     resume: () => void socket.resume(),
     close() {
-      uncork();
+      writes.flush();
       socket.end(() => socket.destroy());
     },
     destroy: () => void socket.destroy(),
