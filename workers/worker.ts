@@ -22,6 +22,7 @@ import type {
   RollBackJob,
   ToolJob,
 } from '../src/hosts/job.ts';
+import { pathDecision } from '../src/policy/paths.ts';
 import { HOST_PREVIEWS } from '../src/sandbox/bubblewrap.ts';
 import { DiskWatch } from '../src/sandbox/command/disk-watch.ts';
 import { CommandGroups } from '../src/sandbox/command/group.ts';
@@ -86,6 +87,7 @@ export default function serve({ thread, fd }: ThreadTask): Promise<never> {
     onBegin: ({ id }) => table.begin(thread, clock.begin(id)),
     endSession: (session) => void endSession(session),
   });
+  setImmediate(() => prepareFirstCall(setup));
   return new Promise(() => {});
 }
 
@@ -201,6 +203,18 @@ function dataOf({ preview, before = {}, run: toRun }: Tool, job: ToolJob, contex
 }
 
 const tools = new LoadedTools();
+/** Loads and compiles what nearly all calls of a tier need, so that the first one does not wait for it. */
+function prepareFirstCall({ tier, view }: ThreadSetup): void {
+  pathDecision(view.rules, 'read', '.', view.home);
+  tools.named(USUAL[tier] ?? '').catch(() => {}); // The call that needs it is told.
+}
+
+/** The tool of a tier that is called most. */
+const USUAL: Partial<Record<ThreadSetup['tier'], string>> = {
+  read_only: 'file_read',
+  write: 'file_write',
+  execute: 'terminal_execute',
+};
 const lifecycle = new ToolLifecycle(tools);
 
 const endSession = (session: string): Promise<void> =>

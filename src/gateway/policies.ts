@@ -4,7 +4,7 @@ import type { PathView } from '../hosts/hosts.ts';
 import type { Call } from '../pipeline/stage.ts';
 import { narrow } from '../policy/compose.ts';
 import type { Modes } from '../policy/modes.ts';
-import { pathRulesOf, viewKey } from '../policy/paths.ts';
+import { namesSessions, pathRulesOf, viewKey } from '../policy/paths.ts';
 import type { Policy } from '../policy/schema.ts';
 
 export interface PoliciesOptions {
@@ -47,7 +47,7 @@ type Viewer = Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace' | 'r
 export class Policies {
   readonly #options: PoliciesOptions;
   /** Keyed by the policy object: a policy is never changed, only replaced. */
-  readonly #views = new WeakMap<Policy, Map<string, PathView>>();
+  readonly #views = new WeakMap<Policy, { readonly isBySession: boolean; readonly views: Map<string, PathView> }>();
   #readings = 0;
 
   constructor(options: PoliciesOptions) {
@@ -123,10 +123,11 @@ export class Policies {
 
   /** The path rules for hosts and sandboxes of this call. */
   viewOf({ policy, principal, sessionId, workspace, root }: Viewer): PathView {
-    const views = this.#views.get(policy) ?? new Map<string, PathView>();
-    this.#views.set(policy, views);
-    // Most policies give every caller the same view; equal views share hosts by their key.
-    const who = `${principal}\0${sessionId}\0${workspace}`;
+    const kept = this.#views.get(policy) ?? { isBySession: namesSessions(policy), views: new Map<string, PathView>() };
+    this.#views.set(policy, kept);
+    const { isBySession, views } = kept;
+    // Equal views share hosts by their key.
+    const who = `${principal}\0${isBySession ? sessionId : ''}\0${workspace}`;
     const known = views.get(who);
     if (known) return known;
     const { home } = this.#options;

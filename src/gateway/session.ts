@@ -240,6 +240,11 @@ export class Session {
     this.#closing ??= reason;
   }
 
+  /** Whether it takes no more calls. */
+  get isEnding(): boolean {
+    return this.#closing !== undefined;
+  }
+
   /** Aborts all calls except detached ones and refuses further ones; settles when the last has ended. */
   async end(reason: ToolError): Promise<void> {
     this.refuse(reason);

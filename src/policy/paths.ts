@@ -3,13 +3,13 @@
  * sent to hosts and threads.
  */
 import { createHash } from 'node:crypto';
-import { compileSegment, type TextTest, toSegments } from '../base/text/glob.ts';
+import { compileSegment, toSegments } from '../base/text/glob.ts';
 import { compareFacts, layersOf } from './decide.ts';
 import { compileMatch, type DecidingRuleFacts, LIKELY, OF_CALLS, toPart, YES } from './match.ts';
 import type { PolicyQuestion } from './question.ts';
 import { indexOf } from './rule-index.ts';
 import type { MatchSpec } from './schema/match.ts';
-import { toPathPatterns } from './schema/path-patterns.ts';
+import { toPathTexts } from './schema/path-patterns.ts';
 import type { Policy, Rule } from './schema.ts';
 
 /** The caller that rules are evaluated for. */
@@ -61,6 +61,13 @@ export function pathDecision(
   }
   return by;
 }
+
+/** Whether the rules of a policy differ between sessions of one principal. */
+export const namesSessions = (policy: Policy): boolean =>
+  layersOf(policy).some(({ rules }) => rules.some(({ match }) => namesSession(match)));
+
+const namesSession = ({ session, when, all = [], any = [], not }: MatchSpec): boolean =>
+  (session ?? when?.session) !== undefined || [...all, ...any, ...(not ? [not] : [])].some(namesSession);
 
 /** Hash that is equal for equal sets of rules, whatever their order and source. `sha256:<hex>`. */
 export function viewKey(rules: readonly Rule[]): string {
@@ -140,7 +147,7 @@ function pathsFor({ path, read, write, delete: deleted, holds }: MatchSpec, who:
 function insideWorkspace(glob: string, { home, workspace }: PathCaller): string[] {
   if (workspace === undefined) return [];
   const folders = toSegments(workspace);
-  return toPathPatterns(glob).flatMap(({ base, segments }) => {
+  return toPathTexts(glob).flatMap(({ base, segments }) => {
     if (base === 'relative') return [];
     const wholePattern = base === 'home' ? [...toSegments(home).map(escapeGlob), ...segments] : segments;
     return [...positionsAfter(wholePattern, folders)].map((at) => ['.', ...wholePattern.slice(at)].join('/'));
@@ -149,15 +156,16 @@ function insideWorkspace(glob: string, { home, workspace }: PathCaller): string[
 
 /** Indexes of the segments that a pattern can continue with after matching `folders`. */
 function positionsAfter(segments: readonly string[], folders: readonly string[]): Set<number> {
-  const tests = segments.map((it): TextTest | undefined => (it === '**' ? undefined : compileSegment(it).test));
+  const isAny = (at: number) => segments[at] === '**';
   let reached = new Set([0]);
   for (const folder of folders) {
     const next = new Set<number>();
     for (const start of reached) {
       let at = start;
       // `**` may consume this folder, or end before it.
-      while (at < tests.length && tests[at] === undefined) next.add(at++);
-      if (tests[at]?.(folder)) next.add(at + 1);
+      while (isAny(at)) next.add(at++);
+      const segment = segments[at];
+      if (segment !== undefined && compileSegment(segment).test(folder)) next.add(at + 1);
     }
     reached = next;
   }

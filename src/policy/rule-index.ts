@@ -15,7 +15,7 @@ import {
 } from './match.ts';
 import type { ParsedCommand, SimpleCommand } from './question.ts';
 import type { MatchSpec } from './schema/match.ts';
-import { toPathPatterns } from './schema/path-patterns.ts';
+import { toPathTexts } from './schema/path-patterns.ts';
 import type { Rule } from './schema.ts';
 
 /** A rule, ready to be tested. */
@@ -128,7 +128,7 @@ export class RuleIndex {
   }
 
   #slotsOfPaths(globs: readonly string[]): IndexSlot[] {
-    const keys = globs.flatMap(toPathPatterns).map(({ segments }) => keyOf(segments));
+    const keys = globs.flatMap(toPathTexts).map(({ segments }) => keyOf(segments));
     if (keys.includes(undefined)) return [[this.#paths]];
     return (keys as RuleIndexKey[]).map(({ of, text }) => [
       of === 'segment' ? this.#bySegment : this.#byExtension,
