@@ -29,7 +29,7 @@ import { CommandGroups } from '../src/sandbox/command/group.ts';
 import { Homes } from '../src/sandbox/command/homes.ts';
 import { Overlay } from '../src/sandbox/command/overlay.ts';
 import type { CommandRequest, CommandSetup } from '../src/sandbox/command/request.ts';
-import { WaitingSandbox } from '../src/sandbox/command/waiting-sandbox.ts';
+import { WaitingSandboxes } from '../src/sandbox/command/waiting-sandbox.ts';
 import { createGitIdentity } from '../src/sandbox/git/commit-author.ts';
 import { GitView } from '../src/sandbox/git/view.ts';
 import { countsTasksByNamespace } from '../src/sandbox/kernel.ts';
@@ -332,7 +332,7 @@ function prepare({
     const files = { filterFile, ownSocketsFilterFile };
     const gitIdentity = createGitIdentity(setup.identity ?? {});
     const base = { ...sandbox, homes, groups, git, gitIdentity, ...files, limits, rlimits, watchdog, disks };
-    return { ...base, waiting: new WaitingSandbox(base, powers) };
+    return { ...base, waiting: new WaitingSandboxes(base, powers) };
   } finally {
     rmSync(folder, { recursive: true });
   }

@@ -232,7 +232,7 @@ const values = {
   /** Data memory of one language server; two threads of a host may have one each. 1 200 TypeScript files take 230 to 400 MB. */
   symbolServerMemoryBytes: 640 * MiB,
   /** Data memory of one parser process; its runtime reserves 550 MiB of it without filling them. A source of 200 000 tokens takes 270 MB, the modules of 1 300 sources 280. */
-  symbolParserMemoryBytes: 1152 * MiB,
+  symbolParserMemoryBytes: 1024 * MiB,
   /** Bytes that a language server or parser may send for one question, so that a very common name can't fill the thread that reads them. */
   symbolAnswerBytes: 32 * MiB,
   /** Idle time after which a language server or parser is ended, as soon as its thread has other work. */

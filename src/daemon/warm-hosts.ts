@@ -21,7 +21,7 @@ interface WarmParts {
 }
 
 /** Milliseconds after the start of a session at which hosts are started that no call asked for. */
-const OTHERS_AFTER_MS = 300;
+const OTHERS_AFTER_MS = 1000;
 
 /** Longest time in ms that a daemon waits before it listens for the walk of a large workspace, which its first host needs. */
 const BEGIN_MS_MAX = 100;

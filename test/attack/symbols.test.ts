@@ -45,7 +45,7 @@ describe('in a thread', () => {
   });
 
   test('a file that ends its parser is told, and costs that file only', async () => {
-    put('bad.py', `target = ${nested('{a:', '}', 400_000)}\n`);
+    put('bad.py', `target = ${nested('{a:', '}', 700_000)}\n`);
     expect(await find()).toMatchObject({ skipped: ['bad.py'], symbols: [{ file: 'good.py' }, { file: 'good.ts' }] });
   });
 

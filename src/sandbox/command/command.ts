@@ -35,7 +35,7 @@ export class Aborted extends ToolError {
 export interface CommandOutcome {
   /** 128 + n if signal n ended it; undefined if we killed it. */
   readonly exitCode: number | undefined;
-  readonly signal?: string;
+  readonly signal?: string | undefined;
   readonly stdout: string;
   /** Standard output unchanged, if `captureBytes` was set. */
   readonly captured?: Buffer;
@@ -73,7 +73,7 @@ export async function runCommand(
   const taken = takeOrBegin(request, setup, powers);
   const begun = taken instanceof Promise ? await taken : taken;
   using run = new ConfinedRun(begun, request, setup, powers);
-  setup.waiting?.prepareIn(SHORT_MS);
+  setup.waiting?.prepareIn(SHORT_MS, request);
   const output = collect(begun, request, { limits: setup.limits, powers });
   feed(run.child, request.stdin);
   using evidence = new Evidence(run, request, { limits: setup.limits, powers });
@@ -95,7 +95,7 @@ export async function runCommand(
     const killed = request.signal.aborted ? 'aborted' : used.exceeded ? 'exceeded' : overflowed;
     return {
       exitCode: killed ? undefined : exitCode,
-      ...(signal !== undefined && { signal }),
+      signal,
       ...toTold(output, request),
       durationMs: Math.round(powers.monotonicMs() - startedAt),
       used,
@@ -111,7 +111,7 @@ export async function runCommand(
   } finally {
     for (const pipe of output.pipes) pipe.destroy();
     // After the result has been sent.
-    setup.waiting?.prepareIn(0);
+    setup.waiting?.prepareIn(0, request);
   }
 }
 

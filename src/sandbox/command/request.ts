@@ -65,8 +65,8 @@ export interface CommandRequest {
 export interface Waiting {
   /** The sandbox, if it fits the command; undefined if none does. */
   take(request: CommandRequest, shape: Shape): PipedSandbox | Promise<PipedSandbox | undefined> | undefined;
-  /** Prepares one after `delayMs` milliseconds, unless a command begins before. */
-  prepareIn(delayMs: number): void;
+  /** Prepares one for a command like this one after `delayMs` milliseconds, unless such a command begins before. */
+  prepareIn(delayMs: number, like: CommandRequest): void;
 }
 
 export interface CommandSetup {
@@ -141,7 +141,7 @@ export interface Shape {
   /** bubblewrap arguments that mount its home. */
   readonly home: readonly string[];
   /** Folder that is its /tmp, if that lasts longer than it. */
-  readonly tmp?: string;
+  readonly tmp?: string | undefined;
   /** Mounts over the workspace, in order. */
   readonly masks: readonly CoveringMount[];
   /** What those masks hide. */

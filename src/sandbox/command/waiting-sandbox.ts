@@ -94,6 +94,24 @@ export class WaitingSandbox implements Waiting {
   }
 }
 
+/** One for commands, and one for programs that only read, as git's tools do: agents use them in turns. */
+export class WaitingSandboxes implements Waiting {
+  readonly #changing: WaitingSandbox;
+  readonly #reading: WaitingSandbox;
+
+  constructor(setup: CommandSetup, powers: Powers) {
+    this.#changing = new WaitingSandbox(setup, powers);
+    this.#reading = new WaitingSandbox(setup, powers);
+  }
+
+  take: Waiting['take'] = (request, shape) => this.#for(request).take(request, shape);
+  prepareIn: Waiting['prepareIn'] = (delayMs, request) => this.#for(request).prepareIn(delayMs);
+
+  #for({ readOnly = false }: CommandRequest): WaitingSandbox {
+    return readOnly ? this.#reading : this.#changing;
+  }
+}
+
 /** Sends the words; if one of the masks is gone, ends the sandbox and gives undefined. */
 function tell(begun: ReadySandbox, words: Buffer, { egressToken }: CommandRequest): PipedSandbox | undefined {
   if (!isMasked(begun)) return end(begun);
