@@ -21,7 +21,7 @@ export interface Loss {
 
 /** The result of such a call. MCP's bridge, which loads next to nothing, has its own in src/faces/mcp/cut-off.ts. */
 export function lostResult({ callId, tool, atMs }: LostCall, { message, suggestion, outcome, node }: Loss): ToolResult {
-  const details = { outcome, ...(node !== undefined && { node }) };
+  const details = { outcome, node };
   const error = new ToolError('HOST_CRASHED', message, { suggestion, details }).toWire();
   const resources = { cpuMs: 0, outputBytes: 0, verdict: 'crashed', enforcedBy: 'not known' } as const;
   const times = { durationMs: 0, queuedMs: 0, timestamp: new Date(atMs).toISOString() };

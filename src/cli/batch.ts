@@ -80,7 +80,7 @@ function settingsOf({ failFast, concurrency, timeout }: BatchFlags): BatchSettin
   if (concurrency !== undefined && !/^[1-9]\d{0,3}$/.test(concurrency))
     throw new CliError(EXIT.USAGE, `--concurrency must be a whole number of at least 1, not ${concurrency}`);
   return {
-    ...(failFast && { failFast }),
+    failFast,
     ...(concurrency !== undefined && { concurrency: Number(concurrency) }),
     ...(timeout !== undefined && { timeoutMs: parseDuration(timeout) }),
   };

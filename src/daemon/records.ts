@@ -93,7 +93,7 @@ function entryOf(event: ApprovalEvent): AuditEntry {
   const revokedBy = event.kind === 'revoked' ? { revokedBy: event.by } : {};
   const detail = { event: kind, grantId, decision, scope, match, by, expiresAt, ...revokedBy };
   const callId = event.kind === 'grant-used' ? event.callId : undefined;
-  return { kind: 'approval', sessionId, principal, tool, rule, detail, ...(callId !== undefined && { callId }) };
+  return { kind: 'approval', sessionId, principal, tool, rule, detail, callId };
 }
 
 /** The notices for subscribed operators. */

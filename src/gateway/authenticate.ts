@@ -12,7 +12,7 @@ export interface Identity {
   readonly role: 'agent' | 'operator';
   readonly principal: string;
   /** Built-in name or file of the policy that narrows this principal's permissions. */
-  readonly policy?: string;
+  readonly policy?: string | undefined;
   /** Set for a session that a fleet has placed here. */
   readonly fence?: Fence;
   /** Set for a token that a session passed on. */

@@ -18,7 +18,7 @@ export const withChildCalls =
 /** Makes calls on behalf of the program of `parent`. */
 function childCallsOf(session: Session, parent: Pick<Call, 'id'>): ChildCall {
   return (tool, input, { signal, span, onState }): Promise<ToolResult> => {
-    const options = { callId: session.options.powers.uuid(), parentCallId: parent.id, ...(span && { span }) };
+    const options = { callId: session.options.powers.uuid(), parentCallId: parent.id, span };
     return callUntil(session, { tool, input, options }, { signal, onState });
   };
 }

@@ -57,10 +57,7 @@ export class Credentials {
       ['operator', { role: 'operator', principal: 'operator' }],
       ['agent', { role: 'agent', principal: 'token' }],
       [METRICS, undefined],
-      ...principals.map(({ name, policy }): [string, Identity] => [
-        name,
-        { role: 'agent', principal: name, ...(policy !== undefined && { policy }) },
-      ]),
+      ...principals.map(({ name, policy }): [string, Identity] => [name, { role: 'agent', principal: name, policy }]),
     ];
     this.#credentials = identities.map(([name, identity]) => ({
       name,

@@ -189,7 +189,7 @@ function toRecord(stored: StoredCall): CallRecord {
   const { callId, sessionId, tool, createdMs, status = 'error' } = stored;
   const result = stored.result ?? (stored.isCut ? cutOff(stored) : undefined);
   const createdAt = new Date(createdMs).toISOString();
-  return { callId, sessionId, tool, createdAt, state: { status } as CallState, ...(result && { result }) };
+  return { callId, sessionId, tool, createdAt, state: { status } as CallState, result };
 }
 
 /** The result of a call that was unfinished when its daemon ended. */

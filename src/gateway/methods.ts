@@ -333,7 +333,7 @@ function openSessions({ sessions, pause }: MethodParts): object[] {
   return sessions.all.slice(0, SESSIONS_MAX).map(({ session }) => {
     const { id: sessionId, client, principal, role, workspace, mode, delegation } = session.options;
     const how = {
-      ...(mode !== undefined && { mode }),
+      mode,
       ...(delegation && { parent: delegation.parent.options.id }),
       ...(chainOf(session).length > 0 && { chain: chainOf(session) }),
       ...pausedOf(pause.of(session)),

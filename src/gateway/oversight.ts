@@ -89,7 +89,7 @@ export class Oversight {
       createdAt: requestedAt,
       state: { status: 'blocked-on-user', approvalId },
     };
-    return { call, alsoSettled, ...(grant && { grant }), ...(proposedRule !== undefined && { proposedRule }) };
+    return { call, alsoSettled, grant, proposedRule };
   }
 
   grants(): object {

@@ -134,7 +134,7 @@ export class Policies {
     const rules = pathRulesOf(policy, { principal, session: sessionId, home, workspace: root });
     const { folders } = policy;
     const key = folders ? `${viewKey(rules)} ${JSON.stringify(folders)}` : viewKey(rules);
-    const view = { key, rules, home, root, ...(folders && { folders }) };
+    const view = { key, rules, home, root, folders };
     if (views.size >= VIEWS_KEPT) views.clear();
     views.set(who, view);
     return view;

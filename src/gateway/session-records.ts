@@ -59,7 +59,7 @@ export class SessionRecords {
   }
 
   resumedCalls(session: Session, resumed: string | undefined): void {
-    const detail = { event: 'resumed-calls', ...(resumed !== undefined && { resumed }) };
+    const detail = { event: 'resumed-calls', resumed };
     this.#append({ kind: 'session', ...whoOf(session), detail });
   }
 
@@ -127,7 +127,7 @@ export function sessionEntry({ options, policy }: Session): AuditEntry {
       ...(root !== workspace && { root }),
       policy: name,
       policyVersion,
-      ...(mode !== undefined && { mode }),
+      mode,
       ...(delegation && { parent: delegation.parent.options.id, chain: delegation.chain }),
     },
   };

@@ -274,7 +274,7 @@ export class Session {
       sessionId,
       principal,
       workspace,
-      ...(sessionName !== undefined && { sessionName }),
+      sessionName,
       ...(delegation && { budget: delegation.budget }),
       atDoors,
       client,
@@ -355,7 +355,7 @@ export class Session {
       ...(outcome.approvalGranted && { approvalGranted: true }),
       timestamp: new Date(this.options.powers.now() - durationMs).toISOString(),
       ...(reached && { tier: reached.checked.tier }),
-      ...(hostPid !== undefined && { hostPid }),
+      hostPid,
       ...(usage?.truncatedBytes !== undefined && {
         truncated: { bytesTotal: usage.truncatedBytes, ...(call.logRef !== undefined && { ref: call.logRef }) },
       }),

@@ -152,7 +152,7 @@ export class Egress implements AsyncDisposable {
       await proxy.ready;
       signal.throwIfAborted();
       const token = this.#powers.secret();
-      await proxy.open(token, { layers, ...(door && { door }) });
+      await proxy.open(token, { layers, door });
       return {
         token,
         line: proxy.line,
@@ -194,7 +194,7 @@ export class Egress implements AsyncDisposable {
 /** What a command may connect to. */
 export interface Terms extends Pick<EgressTerms, 'layers'> {
   /** Asked when the command connects to something. */
-  keys?(): Promise<readonly RemoteKey[]>;
+  readonly keys?: (() => Promise<readonly RemoteKey[]>) | undefined;
   readonly door?: EgressDoor | undefined;
   readonly services?: ServiceDoor | undefined;
 }

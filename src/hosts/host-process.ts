@@ -21,9 +21,9 @@ export interface HostOptions {
   /** The threads of a tier host; absent for a host that takes its jobs on its only socket. */
   readonly threads?: Omit<NonNullable<HostSetup['threads']>, 'firstFd'>;
   /** The workspace's spool, if the host keeps what commands change. */
-  readonly spool?: string;
+  readonly spool?: string | undefined;
   /** Gives the changes of the workspace to such a host. */
-  readonly follower?: Follower;
+  readonly follower?: Follower | undefined;
   /** Starts the process with these descriptors. Throws SANDBOX_UNAVAILABLE if this machine can't confine it. */
   start(stdio: Stdio): ConfinedProcess;
   /** The connection to the egress proxy, for an execute host whose commands may connect. */

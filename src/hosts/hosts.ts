@@ -36,7 +36,7 @@ export class Hosts implements AsyncDisposable {
     const start = (key: HostKey, masks: Parameters<typeof startHost>[1]) =>
       startHost(key, masks, { ...options, followerOf }, powers);
     this.#slots = new Slots({ start, masks: this.#masks, limits }, powers);
-    this.#runs = new Runs({ slots: this.#slots, masks: this.#masks, ...(egress && { egress }) });
+    this.#runs = new Runs({ slots: this.#slots, masks: this.#masks, egress });
   }
 
   /** Starts a host without a network; resolves when its process runs, before it takes jobs. */

@@ -146,7 +146,7 @@ export interface PathView {
   /** Home directory that `~/` in a rule means; absolute, or '' if there are no rules. */
   readonly home: string;
   /** Folders outside of the workspace that commands see read-only, beside the toolchains; absolute. */
-  readonly folders?: readonly string[];
+  readonly folders?: readonly string[] | undefined;
   /** The configured workspace, if the host's workspace lies in it; rules are relative to it, whichever part of it a session works in. */
   readonly root?: string;
 }
@@ -205,9 +205,9 @@ export interface JobUsage {
   truncatedBytes?: number;
   /** Real cost in US dollars, if the tool knows it. */
   costUsd?: number;
-  filesChanged?: readonly FileChange[];
+  filesChanged?: readonly FileChange[] | undefined;
   /** Number of changed files, if not all are listed. */
-  filesChangedTotal?: number;
+  filesChangedTotal?: number | undefined;
   /** Why the changed files of a command are unknown. */
   filesUnknown?: FilesUnknown;
   /** What its commands met; absent for a job without them. */
@@ -217,7 +217,7 @@ export interface JobUsage {
   /** What its command did in an overlay, as the host reports it; the receiver checks it. */
   preview?: PreviewReport | undefined;
   /** Whether the call can be undone, by what the undo journal's store accepted. */
-  undo?: JournalReport['undo'];
+  undo?: JournalReport['undo'] | undefined;
   /** What can't be undone of a command, and why: the first paths, and how many there are if not all are listed. */
   undoMissing?: readonly MissingPath[];
   undoMissingTotal?: number;

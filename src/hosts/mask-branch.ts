@@ -104,8 +104,8 @@ export class Branch {
   /** Hides the whole directory instead of single entries in it. `bytes` is its path if that is not UTF-8. */
   hideWhole(why: CoarseReason, { by, count: known, bytes }: WholeFacts = {}): void {
     const [rule = by?.id ?? '', count = known] = [...this.#rules].sort((a, b) => b[1] - a[1])[0] ?? [];
-    this.#coarse = { path: this.path, why, ...(rule !== '' && { rule }), ...(count !== undefined && { count }) };
-    this.#held.hidden = [{ path: this.path, type: 'directory', ...(bytes && { bytes }) }];
+    this.#coarse = { path: this.path, why, ...(rule !== '' && { rule }), count };
+    this.#held.hidden = [{ path: this.path, type: 'directory', bytes }];
     this.#held.readOnly = [];
     this.#held.pinned = [];
     this.#branches.length = 0;

@@ -10,7 +10,7 @@ export interface RetainedSession {
 }
 
 export interface Retaining {
-  readonly host?: Pick<Host, 'kept' | 'endSession'>;
+  readonly host?: Pick<Host, 'kept' | 'endSession'> | undefined;
   /** Sessions for which the host has kept something, by id. */
   readonly retained: Map<string, RetainedSession>;
 }
@@ -23,7 +23,7 @@ export function endSession(slots: Iterable<Retaining>, session: string): void {
 /** Ends everything kept for sessions whose policy changed: it began under rules that no longer hold. */
 export function endStale(slots: Iterable<Retaining>): void {
   for (const { host, retained } of slots)
-    for (const [session, it] of retained) if (it.isStale()) endSession([{ ...(host && { host }), retained }], session);
+    for (const [session, it] of retained) if (it.isStale()) endSession([{ host, retained }], session);
 }
 
 /** How many things one host may keep, so that all hosts together stay within `terminalsMax`. */

@@ -74,7 +74,7 @@ export interface RunsOptions {
   readonly slots: Slots;
   readonly masks: HostMasks;
   /** Absent if no command may connect anywhere. */
-  readonly egress?: Egress;
+  readonly egress?: Egress | undefined;
 }
 
 /** The owner of what a command leaves that no call asked for. */
@@ -103,7 +103,7 @@ export class Runs {
     });
     if (lease) return this.#run({ ...key, egress: lease.line }, withProxy(lease.token), options);
     if (!network || !egress) return this.#run(this.placed(key, job.keeper), job, options);
-    const { line, token, close } = egress.attach({ layers: network, door, services, ...(keys && { keys }) });
+    const { line, token, close } = egress.attach({ layers: network, door, services, keys });
     let report: EgressReport | 'lost' = 'lost';
     let ran: RunResult;
     try {

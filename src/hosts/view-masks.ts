@@ -119,7 +119,7 @@ export class ViewMasks {
     const keeps = isKept && (mark.write === PROTECTED || (yield* this.#all(child, pass, 'write')));
     const branch = new Branch(child.path, { isPinned: !readOnly && !keeps && !hides, names: countOf(child.listing) });
     const held = !hides && !readOnly && (keeps || mark.write || mark.remove);
-    if (hides) branch.hide({ path: child.path, type: 'directory', ...(bytes && { bytes }) }, mark.hide);
+    if (hides) branch.hide({ path: child.path, type: 'directory', bytes }, mark.hide);
     if (child.unreadable) branch.hideWhole('unreadable', { by, bytes });
     if (hides) return branch;
     const unmaskable = child.deep ? DEEP : yield* this.#unmaskable(child, { pass, readOnly });

@@ -19,6 +19,6 @@ export function commitInput(kept: KeptPreview, paths: readonly string[] | undefi
     merges: !isAsked,
     force,
     changes: [...changes].map(([path, kind]) => ({ path, kind })),
-    ...(named && { only: named }),
+    only: named,
   };
 }

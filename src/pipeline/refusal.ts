@@ -18,7 +18,7 @@ export function refusalOf(policy: Policy, decided: PolicyDecision, question: Pol
       : suggest(decided, policy, question);
   return new ToolError(code, message, {
     rule: id,
-    ...(suggestion !== undefined && { suggestion }),
+    suggestion,
     details: { decision: 'deny', source, ...(unknown.length > 0 && { unknown: unknown.slice(0, 8) }) },
   });
 }

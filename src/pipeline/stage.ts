@@ -49,7 +49,7 @@ export interface Call {
   readonly id: string;
   readonly sessionId: string;
   /** Names the sessions that share answers remembered for the session. */
-  readonly sessionName?: string;
+  readonly sessionName?: string | undefined;
   readonly principal: string;
   /** Name and version that the session's client gave. */
   readonly client: string;

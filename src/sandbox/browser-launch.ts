@@ -69,7 +69,7 @@ function browserProfile(
       ...(folder === undefined ? [] : [{ kind: 'ro', path: folder } as const]),
       ...runtime.needed.map((path) => ({ kind: 'ro', path }) as const),
     ],
-    ...(shownId !== undefined && { shownId }),
+    shownId,
     names: runtime.etc,
     nests: true,
     proc: 'own',

@@ -143,7 +143,7 @@ export interface Runtime {
 export interface ProfileRequest {
   readonly runtime: Runtime;
   readonly workspace?: string;
-  readonly shownId?: number;
+  readonly shownId?: number | undefined;
   readonly tmpBytes: number;
   /** Our own files in the /etc of commands. */
   readonly ownFiles?: readonly OwnFile[];
@@ -152,9 +152,9 @@ export interface ProfileRequest {
   /** Folders that execute hosts see, and their commands only in part; absolute. */
   readonly hostFolders?: readonly string[];
   /** Folder in which a write host keeps the undo data of its calls; absolute, one per workspace. */
-  readonly spool?: string;
+  readonly spool?: string | undefined;
   /** Folder that holds the homes of the workspace's commands, for execute hosts; absolute. */
-  readonly homes?: string;
+  readonly homes?: string | undefined;
   /** Folder that holds the previews of the workspace's commands, for write and execute hosts; absolute. */
   readonly previews?: string;
   /** What a policy hides from this host; nothing if absent. */
@@ -185,7 +185,7 @@ export function hostProfile(tier: Exclude<HostTier, 'execute'>, request: Profile
       // Last, so that a policy that hides Ringfence's own files does not stop its hosts from starting.
       ...runtime.needed.map(readOnly),
     ],
-    ...(shownId !== undefined && { shownId }),
+    shownId,
     nests: false,
     proc: 'own',
     network: 'none',
@@ -209,7 +209,7 @@ export function egressProfile(
       { kind: 'ro-at', path: storeIn(stateDir), at: STORE },
       ...runtime.needed.map(readOnly),
     ],
-    ...(shownId !== undefined && { shownId }),
+    shownId,
     nests: false,
     proc: 'own',
     network: 'host',
@@ -272,7 +272,7 @@ export function commandProfile(
     isImage,
     names: request.runtime.etc,
     ...(request.ownFiles && { ownFiles: request.ownFiles }),
-    ...(shownId !== undefined && { shownId }),
+    shownId,
     nests: false,
     isNested,
     proc: 'own',
@@ -309,7 +309,7 @@ export function providerProfile(
       ...(workspace ? workspaceMounts(workspace.path, workspace.isWritable, { ...request, masks }) : []),
       ...runtime.needed.map(readOnly),
     ],
-    ...(shownId !== undefined && { shownId }),
+    shownId,
     names: runtime.etc,
     nests: false,
     proc: 'own',

@@ -10,7 +10,7 @@ export interface CoarseMask {
   /** The rule that hides most of the directory; absent for paths that no policy may open. */
   readonly rule?: string;
   /** Number of masked paths in it, if counted. */
-  readonly count?: number;
+  readonly count?: number | undefined;
 }
 
 /** Characters of a path that a message shows; a path of 4,000 would bury the message. */

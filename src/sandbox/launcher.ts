@@ -278,7 +278,7 @@ export function createLauncher(
       const spool = tier === 'write' ? options.spoolOf?.(workspace) : undefined;
       const homes = tier === 'execute' ? options.homesOf?.(workspace) : undefined;
       const previews = tier === 'write' || tier === 'execute' ? options.previewsOf?.(workspace) : undefined;
-      const kept = { ...(spool !== undefined && { spool }), ...(homes !== undefined && { homes }) };
+      const kept = { spool, homes };
       const more = { groups, ...kept, ...(previews !== undefined && { previews }) };
       const asked = {
         ...request(workspace, folders, filesFd),
@@ -294,7 +294,7 @@ export function createLauncher(
     },
     egress(program) {
       const { shownId, ...ids } = identity(stateDir);
-      const asked = { runtime, tmpBytes: EGRESS_TMP_BYTES, ...(shownId !== undefined && { shownId }) };
+      const asked = { runtime, tmpBytes: EGRESS_TMP_BYTES, shownId };
       const profile = egressProfile(asked, stateDir);
       const env = egressVariables(limits).flatMap(([name, value]) => ['--setenv', name, `${value}`]);
       const bounds = [...rlimits(limits), ...readOnlyDevices(shownId, devices)];

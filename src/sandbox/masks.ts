@@ -15,7 +15,7 @@ export interface HiddenPath {
   readonly path: string;
   readonly type: 'file' | 'directory';
   /** The path as bytes if it is not UTF-8; `path` then shows it decoded as Latin-1. */
-  readonly bytes?: Uint8Array;
+  readonly bytes?: Uint8Array | undefined;
 }
 
 /** A folder of which a command has a copy. */

@@ -39,7 +39,7 @@ export interface Profile {
   /** In order: a later mount covers an earlier one. */
   readonly mounts: readonly Mount[];
   /** Uid and gid shown inside; needed when the real uid is 0, which may not be mapped into a nested namespace. */
-  readonly shownId?: number;
+  readonly shownId?: number | undefined;
   /** Whether processes inside may start sandboxes of their own (an execute host must). */
   readonly nests: boolean;
   /** Whether the sandbox is built inside an execute host, which has already assembled its /etc. */

@@ -156,7 +156,7 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
   const why = whyNot(options, bwrap);
   if (bwrap === undefined || why !== undefined) return unavailable(why ?? INSTALL_BUBBLEWRAP);
   const { stateDir, limits, cgroup: force } = options;
-  const opened = openCgroups({ stateDir, limits, ...(force && { force }) }, powers);
+  const opened = openCgroups({ stateDir, limits, force }, powers);
   using parts = new DisposableStack();
   const outer = parts.use(new OuterNamespaces(powers));
   const first = identity(options.workspaces[0] as string);

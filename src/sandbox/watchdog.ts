@@ -32,7 +32,7 @@ export const verdictOf = (kind: ExceededLimit['kind']): 'memory' | 'cpu' | 'proc
 /** Measured use of one command; absent figures if it ended before the first measurement. */
 export interface MeasuredUse {
   readonly cpuMs: number;
-  readonly peakBytes?: number;
+  readonly peakBytes?: number | undefined;
   readonly processes?: number;
   readonly exceeded?: ExceededLimit;
 }

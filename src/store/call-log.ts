@@ -34,7 +34,7 @@ export interface LogExtent {
   /** Seq of the last entry. */
   readonly seq: number;
   /** Absent while the call runs. */
-  readonly state?: CallState;
+  readonly state?: CallState | undefined;
   readonly cut?: CutReason;
 }
 
@@ -167,7 +167,7 @@ export class CallLog {
     await this.#ready();
     const [state, cut] = [this.#state, this.#cut];
     const { offset: bytesTotal, seq } = this.#stored;
-    return { bytesTotal, seq, ...(state && { state }), ...(cut && { cut }) };
+    return { bytesTotal, seq, state, ...(cut && { cut }) };
   }
 
   /** Entries after `seq` in order: about `bytesMax` bytes, at least one entry if there is any. */

@@ -32,7 +32,7 @@ export function costTermsOf(
   return {
     model: isFree ? 'free' : 'usage_based',
     ...(estimatedCost > 0 && { estimatedCost }),
-    ...(billingUrl !== undefined && { billingUrl }),
-    ...(freeTierLimit !== undefined && { freeTierLimit }),
+    billingUrl,
+    freeTierLimit,
   };
 }

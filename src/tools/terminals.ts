@@ -29,7 +29,7 @@ export interface TerminalState {
   /** Why the program ended, if not by itself. */
   endedBy?: string;
   exitCode?: number;
-  signal?: string;
+  signal?: string | undefined;
   /** Absent if the screen is unknown because some output could not be drawn. */
   screen?: TerminalScreen | undefined;
   needsInput?: { kind: 'line' | 'password' | 'key' };

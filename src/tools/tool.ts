@@ -108,8 +108,8 @@ export interface CheckedSearch extends Disposable {
 
 /** The name and address that the person's own git would commit with. */
 export interface CommitIdentity {
-  readonly name?: string;
-  readonly email?: string;
+  readonly name?: string | undefined;
+  readonly email?: string | undefined;
 }
 
 export interface ToolContext {

@@ -19,7 +19,7 @@ export interface Versioned {
   readonly isOlder?: boolean;
   /** Major versions that can be called as `name@major`, the newest first. */
   readonly majors?: readonly number[];
-  readonly deprecated?: Deprecation;
+  readonly deprecated?: Deprecation | undefined;
 }
 
 /** A name as a manifest declares it: without a version, or with the major one. */

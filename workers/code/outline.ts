@@ -203,7 +203,7 @@ function nodesOf(root: SgNode, nodesMax: number): CodeNode[] {
     const { start, end } = node.range();
     const text = inner ? undefined : { text: node.text().slice(0, NODE_CHARS) };
     const parent = outer.at(-1)?.at;
-    const place = { depth: outer.length, ...(parent !== undefined && { parent }) };
+    const place = { depth: outer.length, parent };
     nodes.push({ kind: `${node.kind()}`, ...place, line: start.line + 1, endLine: end.line + 1, ...text });
     if (inner) {
       outer.push({ node, at: nodes.length - 1 });

@@ -21,7 +21,7 @@ interface PreparedEntry {
   readonly type: EntryType;
   readonly temporary: string;
   /** Identity of the file that it replaces; absent for none. */
-  readonly old?: string;
+  readonly old?: string | undefined;
   isSeen: boolean;
   /** Name that keeps the replaced entry until all are moved. */
   aside?: string | undefined;
@@ -139,7 +139,7 @@ class TreeMerge {
     if (type === 'symlink' && isSameLink(from, to)) return this.#pass.enter({ below: at, type }, depth);
     const old = markAt(to);
     const temporary = this.#options.changes.temporaryFor(to);
-    folder.ready.push({ name, type, temporary, isSeen: false, ...(old !== undefined && { old }) });
+    folder.ready.push({ name, type, temporary, isSeen: false, old });
     await copyTree(from, { fd: to.fd, name: temporary }, this.#options, { pass: this.#pass, at, depth });
   }
 

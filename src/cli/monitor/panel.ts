@@ -25,7 +25,7 @@ export async function panelOpen(flags: PanelFlags, client: Requests, env: Enviro
   const { host } = flags;
   if (host !== undefined && host !== '127.0.0.1')
     throw new CliError(EXIT.USAGE, `--host takes 127.0.0.1, not ${showLine(host)}`);
-  const asked = { port, ...(host && { host }) };
+  const asked = { port, host };
   const opened = (await client.request('panel.open', asked)) as {
     url: string;
     expiresAt: string;

@@ -27,7 +27,7 @@ export interface Terminal {
 export interface PersonsAnswer {
   readonly decision: 'approve' | 'deny';
   readonly feedback?: string;
-  readonly remember?: RememberScope;
+  readonly remember?: RememberScope | undefined;
 }
 
 const ARMING_MS = 1_000;
@@ -142,5 +142,5 @@ function parseAnswer(line: string, approval: Approval): PersonsAnswer | undefine
   // `y but only …` does not count as yes.
   if (!choice || (choice.decision === 'approve' && said !== '')) return undefined;
   const { decision, remember } = choice;
-  return { decision, ...(said !== '' && { feedback: said }), ...(remember && { remember }) };
+  return { decision, ...(said !== '' && { feedback: said }), remember };
 }

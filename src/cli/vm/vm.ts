@@ -29,7 +29,7 @@ const SOCKET_BYTES_MAX = 103;
 interface Step {
   readonly minutes: number;
   /** Gives what the program prints, which is then not shown; a step that only looks is not shown either. */
-  readonly reads?: 'quietly' | true;
+  readonly reads?: 'quietly' | true | undefined;
 }
 
 class Machine {
@@ -72,7 +72,7 @@ class Machine {
   inside(words: readonly string[], reads?: Step['reads']): string {
     return this.run(['shell', '--workdir', '/', MACHINE, ...words], {
       minutes: MINUTES.inside,
-      ...(reads && { reads }),
+      reads,
     });
   }
 

@@ -32,7 +32,7 @@ export interface Change {
   readonly folder: string;
   readonly name: string;
   /** The bytes of folder and name, joined by a slash, if they are not UTF-8. */
-  readonly bytes?: Buffer;
+  readonly bytes?: Buffer | undefined;
 }
 
 /** Why a folder is not followed: its path is too long, there are too many folders, the system has no watches left. */

@@ -229,7 +229,7 @@ export class Newcomers implements Disposable {
     for (const { folder, name } of changes) this.#refs.note(folder, name);
     if (this.#runs.size === 0) return;
     for (const { kind, folder, name, bytes } of changes) {
-      this.#git.note({ folder, name, ...(bytes && { bytes }) });
+      this.#git.note({ folder, name, bytes });
       const text = folder === '' ? name : `${folder}/${name}`;
       const part = protectedPart(text);
       if (part === undefined) continue;

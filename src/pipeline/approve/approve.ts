@@ -185,7 +185,7 @@ function approvalViewOf(
   return {
     hides: hidden > 0,
     facts: {
-      ...(sessionName !== undefined && { sessionName }),
+      sessionName,
       sessionId,
       principal,
       workspace,
@@ -392,6 +392,6 @@ function denied(call: JudgedCall, denial: Denial, how: keyof typeof DENIAL_TEXT)
   return new ToolError('APPROVAL_DENIED', `${DENIAL_TEXT[how]} \`${call.checked.tool.name}\`${feedbackText}`, {
     rule: askingDecisionOf(call).by.id,
     suggestion: 'Do something else, or ask the person what they want; the same call would be denied again.',
-    details: { approvalId, by, ...(feedback !== undefined && { feedback }) },
+    details: { approvalId, by, feedback },
   });
 }

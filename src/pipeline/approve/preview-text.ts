@@ -19,7 +19,7 @@ export function previewOfCommit({ shown }: KeptPreview, { journalCallBytesMax }:
     return sum + (kind === 'delete' && path.endsWith('/') ? Infinity : (bytesBefore ?? 0));
   }, 0);
   const undo = replaced <= journalCallBytesMax ? 'full' : undefined;
-  return { diff: `${[...lines, ...diffs].join('\n')}\n`, preImages: [], ...(undo && { undo }) };
+  return { diff: `${[...lines, ...diffs].join('\n')}\n`, preImages: [], undo };
 }
 
 function lineOf({ path, kind, bytesBefore, bytesAfter, entries }: PreviewChange): string {

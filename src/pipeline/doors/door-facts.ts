@@ -15,7 +15,7 @@ export function factsAtDoor(
   const projectIs = projectIdentity(workspace);
   return {
     sessionId,
-    ...(sessionName !== undefined && { sessionName }),
+    sessionName,
     principal,
     ...(isDelegated && { delegated: true as const }),
     workspace,

@@ -316,7 +316,7 @@ export class HostDoors {
           ...(companions.length > 0 && !isUpload ? [`Opens its companions as well: ${companions.join(', ')}`] : []),
         ],
       },
-      door: { kind: question.kind, target, ...(program !== undefined && { program }) },
+      door: { kind: question.kind, target, program },
       remember: { door: isUpload ? `sending as much as is needed to ${target}` : `connections to ${target}` },
       rememberMaxMs: call.policy.approvals.rememberMaxMs,
       reason: isUpload ? 'It was sent much more than it sent back.' : 'No list of the policy names this host.',

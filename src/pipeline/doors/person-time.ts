@@ -40,7 +40,7 @@ export function waitedOf(
   { sent }: Pick<RunFacts, 'sent'>,
 ): Pick<ResultMetadata, 'sent' | 'waitedMs'> {
   const waitedMs = personTimeOf(call)?.ms ?? 0;
-  return { ...(sent && { sent }), ...(waitedMs > 0 && { waitedMs }) };
+  return { sent, ...(waitedMs > 0 && { waitedMs }) };
 }
 
 /** The time of a call, from its first wait on. */

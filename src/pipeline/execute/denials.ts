@@ -38,7 +38,7 @@ export function denialsOf({ result, egress }: RunResult, hints: readonly Denial[
           if (layer === 'limit') return { kind: 'connect', target, layer, reason, suggestion: FEWER, count };
           const open = openingOf({ target, layer, reason });
           const suggestion = open === undefined ? USE_PROXY : askFor(open);
-          const by = { rule: RULE, layer, ...(open !== undefined && { open }) };
+          const by = { rule: RULE, layer, open };
           return { kind: 'connect', target, ...by, reason, suggestion, count };
         });
   const advised = ofHost.map((it) =>
@@ -137,7 +137,7 @@ export function withDenials(error: ToolError, denied: readonly Denial[]): ToolEr
   const { code, message, extras } = error;
   const shown = connects.map(({ target, rule }) => {
     const [, host = target, port] = /^(.*):(\d+)$/.exec(target) ?? [];
-    return { host, ...(port !== undefined && { port: Number(port) }), ...(rule !== undefined && { rule }) };
+    return { host, ...(port !== undefined && { port: Number(port) }), rule };
   });
   return new ToolError(code, message, { ...extras, details: { ...extras.details, denied: shown } });
 }

@@ -183,7 +183,7 @@ export class LeftNames {
     const effects = paths.map((path) => ({ kind: 'write', target: visibleInLine(path) }) as const);
     const input = redact({ keep: paths.map((it) => visibleInLine(it)) });
     return {
-      ...(sessionName !== undefined && { sessionName }),
+      sessionName,
       ...(call.budget && { delegated: true as const }),
       sessionId,
       principal,

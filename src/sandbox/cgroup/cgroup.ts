@@ -125,7 +125,7 @@ export interface CgroupOptions {
   readonly stateDir: string;
   readonly limits: Limits;
   /** The only version to try, or none; the best one if absent. */
-  readonly force?: CgroupVersion | 'none';
+  readonly force?: CgroupVersion | 'none' | undefined;
   /** Groups of this process; tests pass folders of an ordinary file system. */
   readonly own?: OwnGroups;
 }

@@ -26,7 +26,7 @@ export interface GroupLimits {
 export interface GroupUse {
   readonly cpuMs: number;
   /** Peak memory, bytes; cached file pages count as long as nothing else needed the memory. */
-  readonly peakBytes?: number;
+  readonly peakBytes?: number | undefined;
   /** Peak number of processes and threads; on an older kernel the current number. */
   readonly tasks: number;
   /** Whether the kernel killed a process because the group ran out of memory. */
@@ -104,7 +104,7 @@ export function useOf(
   const isNear = peakBytes === undefined || peakBytes > memoryBytes / 2;
   return {
     cpuMs: Math.round(cpuMs),
-    ...(peakBytes !== undefined && { peakBytes }),
+    peakBytes,
     tasks: most ?? numberOf(join(pids, 'pids.current')) ?? 0,
     outOfMemory: isNear && counted(join(memory, isV1 ? 'memory.oom_control' : 'memory.events'), 'oom_kill'),
     outOfTasks: (most === undefined || most >= tasks) && counted(join(pids, 'pids.events'), 'max'),

@@ -19,7 +19,7 @@ import type { CommandRequest, CommandSetup, StartedSandbox } from './request.ts'
 export interface Settled {
   /** 128 + n if signal n ended it; undefined if its whole sandbox was killed. */
   readonly exitCode: number | undefined;
-  readonly signal?: string;
+  readonly signal?: string | undefined;
   /** What its processes used, as far as observed; at least what its waited-for processes used. */
   readonly used: MeasuredUse;
 }
@@ -31,7 +31,7 @@ export function exitOf(
 ): Pick<Settled, 'signal'> & { readonly exitCode?: number } {
   const { exitCode, signal } = settled ?? {};
   if (ended !== 'exit' || exitCode === undefined) return {};
-  return { exitCode, ...(signal !== undefined && { signal }) };
+  return { exitCode, signal };
 }
 
 const SIGNALS = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name]));
@@ -145,7 +145,7 @@ export class ConfinedRun implements Disposable {
     if (this.#refusal) throw this.#refusal;
     if (exitCode === undefined && !this.#isStopped && !used.exceeded)
       throw refusal(complaint()) ?? notBuilt(complaint());
-    return { exitCode, ...(signal !== undefined && { signal }), used };
+    return { exitCode, signal, used };
   }
 
   [Symbol.dispose](): void {

@@ -227,7 +227,7 @@ export class CommandGroup implements CommandWatch {
     const processes = tasks - this.#sandboxTasks;
     return {
       cpuMs,
-      ...(peakBytes !== undefined && { peakBytes }),
+      peakBytes,
       ...(processes > 0 && { processes }),
       ...(this.#exceeded && { exceeded: this.#exceeded }),
     };

@@ -72,7 +72,7 @@ export function shapeOf(request: SandboxRequest, setup: Omit<CommandSetup, 'watc
     filterFile: sockets ? setup.ownSocketsFilterFile : setup.filterFile,
     // A read-only command has no home: an empty folder on a read-only root.
     home: readOnly ? [] : homeMount(homeFolder, limits.commandTmpBytes),
-    ...(tmp !== undefined && { tmp }),
+    tmp,
     // Mounted over the writable workspace: a remount would leave the mounts below unchanged.
     masks: [...(readOnly ? [{ kind: 'ro', path: workspace } as const] : []), ...mounts],
     withheld: found,

@@ -13,7 +13,7 @@ const VERSION_AND_RANDOM_BYTES = 34;
 
 export interface ClientHello {
   /** In lower case; absent if it names none. */
-  readonly serverName?: string;
+  readonly serverName?: string | undefined;
   /** Whether it holds another, encrypted message that may name another server. */
   readonly isEncrypted: boolean;
 }
@@ -78,5 +78,5 @@ function toHello(message: Buffer): ClientHello {
       .toLowerCase()
       .replace(/\.$/, '');
   }
-  return { ...(serverName !== undefined && { serverName }), isEncrypted };
+  return { serverName, isEncrypted };
 }

@@ -18,7 +18,7 @@ export interface EgressTerms {
   /** Absent if nobody is asked about other hosts. */
   readonly door?: DoorTerms;
   /** What the proxy adds to the command's plain requests to some hosts, which it then sends on by TLS. */
-  readonly keys?: readonly RemoteKey[];
+  readonly keys?: readonly RemoteKey[] | undefined;
 }
 
 /** A key that a command may use and never holds: requests to `http://HOST:PORT` through the proxy get it outside of the sandbox. */
@@ -34,7 +34,7 @@ export interface RemoteKey extends Destination {
   /** Whether such requests may publish, too, by PUT. */
   readonly publishes?: boolean;
   /** Headers of each request; absent for a host that is reached without a key. */
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
 export interface DoorTerms {

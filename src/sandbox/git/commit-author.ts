@@ -14,8 +14,8 @@ const FILE = 'config';
 /** The person's settings that commands' git has. */
 export interface Identity {
   /** The author of commits, unless the repository's config names one. */
-  readonly name?: string;
-  readonly email?: string;
+  readonly name?: string | undefined;
+  readonly email?: string | undefined;
   /** Directories in which git uses repositories of other users. */
   readonly safe?: readonly string[];
   /** What `git lfs install` set for the person. */

@@ -88,7 +88,7 @@ export class Background {
   }
 
   /** How the command ended; empty if we killed it, or it still runs. */
-  get exit(): { exitCode?: number; signal?: string } {
+  get exit(): { exitCode?: number; signal?: string | undefined } {
     return exitOf(this.#settled, this.#ended);
   }
 

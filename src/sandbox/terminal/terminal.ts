@@ -126,7 +126,7 @@ export class Terminal {
   }
 
   /** How the program ended; empty if we killed it, or it still runs. */
-  get exit(): { exitCode?: number; signal?: string } {
+  get exit(): { exitCode?: number; signal?: string | undefined } {
     return exitOf(this.#settled, this.#ended);
   }
 

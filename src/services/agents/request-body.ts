@@ -25,7 +25,7 @@ function openaiBody(
     model,
     messages: [{ role: 'system', content: system }, ...messages],
     ...(tools.length > 0 && { tools }),
-    ...(temperature !== undefined && { temperature }),
+    temperature,
     [isOpenai ? 'max_completion_tokens' : 'max_tokens']: maxOutputTokens,
     stream: true,
     stream_options: { include_usage: true },
@@ -41,7 +41,7 @@ function anthropicBody(
     system,
     messages,
     ...(tools.length > 0 && { tools }),
-    ...(temperature !== undefined && { temperature }),
+    temperature,
     max_tokens: maxOutputTokens,
     stream: true,
   };

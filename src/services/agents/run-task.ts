@@ -162,8 +162,8 @@ async function finish(task: Task, taskId: string, { taskStore, powers, redact }:
   task.write({
     kind: 'end',
     ended,
-    ...(summary !== undefined && { summary }),
-    ...(output !== undefined && { output }),
+    summary,
+    output,
   });
   taskStore.end(taskId, redact({ ended, reason, endedAt, usage, calls: toolExecutions.length }));
   return data;

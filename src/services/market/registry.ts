@@ -27,7 +27,7 @@ export interface FoundPackage {
   readonly version: string;
   readonly description: string;
   /** ISO 8601; absent if the registry does not say. */
-  readonly publishedAt?: string;
+  readonly publishedAt?: string | undefined;
 }
 
 /** A version that may be installed. */
@@ -95,7 +95,7 @@ export async function search(
       name,
       version,
       description,
-      ...(date && { publishedAt: date }),
+      publishedAt: date,
     }));
 }
 

@@ -96,7 +96,7 @@ function programJobOf(call: ClearedCall, limits: Limits): ProgramRequest {
   const { code, input: value } = input as ProgramInput;
   return {
     tool: tool.name,
-    input: { code, ...(value !== undefined && { input: value }) },
+    input: { code, input: value },
     isolate: boundsOf(call, limits),
   };
 }

@@ -27,7 +27,7 @@ export type ProvidedState = 'accepted' | 'changed' | 'new' | 'gone' | 'denied' |
 
 export interface ProvidedTool {
   /** The callers' name; absent if the tool was never accepted. */
-  readonly name?: string;
+  readonly name?: string | undefined;
   /** The server's name of the tool. */
   readonly tool: string;
   readonly state: ProvidedState;
@@ -292,4 +292,4 @@ function toolsOf({ provider, pins, offers, listed }: ProviderEntry): ProvidedToo
   return [...known, ...refused];
 }
 
-const publicPartOf = ({ name, tool, state }: ProvidedTool): ProvidedTool => ({ tool, state, ...(name && { name }) });
+const publicPartOf = ({ name, tool, state }: ProvidedTool): ProvidedTool => ({ tool, state, name });

@@ -46,8 +46,7 @@ async function runUpstream(to: Upstream, call: ClearedCall, parts: UpstreamParts
   const { signal } = call.controller;
   const { principal, sessionId, workspace, root } = call;
   let startedAt = '';
-  const announce = (progress?: object) =>
-    call.announce({ status: 'in-progress', startedAt, ...(progress && { progress }) });
+  const announce = (progress?: object) => call.announce({ status: 'in-progress', startedAt, progress });
   const view = parts.viewOf({ policy: call.policyNow(), principal, sessionId, workspace, root });
   return parts.upstreams.run(
     to,

@@ -115,7 +115,7 @@ export type ProviderSettings = {
   readonly tier: Tier;
   readonly tools: z.output<typeof common.tools>;
   readonly protocol: 'legacy' | 'modern' | 'auto';
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   readonly outputBytes: number;
   readonly concurrency: number;
 } & (
@@ -164,7 +164,7 @@ function toSettings(
   { env, toShownFolder, toWorkspace, toPath }: SettingsContext,
 ): ProviderSettings {
   const { tier, tools, protocol, timeoutMs, outputBytes, concurrency } = given;
-  const shared = { name, tier, tools, protocol, outputBytes, concurrency, ...(timeoutMs && { timeoutMs }) };
+  const shared = { name, tier, tools, protocol, outputBytes, concurrency, timeoutMs };
   const sources = (values: Record<string, z.output<typeof value>>) =>
     Object.fromEntries(Object.entries(values).map(([key, it]) => [key, toSecretSource(it, { env, toPath })]));
   if ('url' in given) {

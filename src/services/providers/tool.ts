@@ -49,7 +49,7 @@ export function toNamedTool({ settings, name, definition, digest, limits, assert
       `(From the external provider \`${settings.name}\`, in its own words.) ${description}`,
       deprecated,
     ),
-    ...(deprecated && { deprecated }),
+    deprecated,
     effects: (given) => boundedEffects([...hostsOf(settings), ...effectsOf(given, named)], limits),
     narrows: configured.arguments,
     destructive: true,

@@ -46,7 +46,7 @@ export class Secrets {
     if (this.placeOf(name) !== undefined) return;
     throw new ToolError('AUTH_REQUIRED', `the secret \`${name}\` is not configured`, {
       suggestion: `Ask the person to run: ringfence secret set ${name}${setup === undefined ? '' : ` (get one at ${setup})`}`,
-      details: { auth: 'missing', secret: name, ...(setup !== undefined && { setup }) },
+      details: { auth: 'missing', secret: name, setup },
     });
   }
 

@@ -35,7 +35,7 @@ export async function runPage(
     isCut: truncated,
     cached,
     fetchedAt: new Date(powers.now()).toISOString(),
-    ...(contentType !== undefined && { contentType }),
+    contentType,
   };
   return readByTool(page, call, { parts, facts: { ...facts, ...busyFacts(ended.value, powers.now()) } });
 }

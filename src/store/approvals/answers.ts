@@ -28,7 +28,7 @@ export function toAnswer({ approvalId, settled }: ApprovalRow): PersonAnswer {
     approvalId,
     by,
     decision: decision === 'approve' ? 'approve' : 'deny',
-    ...(feedback !== undefined && { feedback }),
+    feedback,
   };
 }
 
@@ -58,7 +58,7 @@ export function parked(waiting: PendingApproval, limitMs?: number): ToolError {
   return new ToolError('APPROVAL_TIMEOUT', message, {
     rule,
     suggestion: `Ask the person to run ${howToAnswer(approvalId)}`,
-    details: { approvalId, pending: true, ...(limitMs !== undefined && { limit: limitMs }) },
+    details: { approvalId, pending: true, limit: limitMs },
   });
 }
 

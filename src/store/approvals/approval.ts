@@ -44,7 +44,7 @@ export interface ApprovalDraft
 export interface WholeApproval {
   readonly approval: Approval;
   readonly whole: WholeQuestion;
-  readonly proposedRule?: string;
+  readonly proposedRule?: string | undefined;
 }
 
 export interface RememberScope {
@@ -105,7 +105,7 @@ export interface Resolution {
 /** The result of an answer. */
 export interface AnswerResult {
   readonly approval: Approval;
-  readonly grant?: Grant;
+  readonly grant?: Grant | undefined;
   /** A policy rule that makes the answer permanent; the person may add it to their policy file. */
   readonly proposedRule?: string;
   /** Other approvals that the remembered answer settled. */
@@ -127,7 +127,7 @@ export interface PersonAnswer {
   readonly approvalId: string;
   readonly decision: 'approve' | 'deny';
   readonly by: string;
-  readonly feedback?: string;
+  readonly feedback?: string | undefined;
 }
 
 export type ApprovalEvent =

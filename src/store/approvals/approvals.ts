@@ -89,9 +89,9 @@ export class Approvals implements Disposable {
     const row = this.#answerable(approvalId);
     const approval = toApproval(row);
     const { input, effects, diff } = approval;
-    const whole = this.#table.wholeOf(approvalId) ?? { input, effects, ...(diff !== undefined && { diff }) };
+    const whole = this.#table.wholeOf(approvalId) ?? { input, effects, diff };
     const { proposedRule } = row.draft;
-    return { approval, whole, ...(proposedRule !== undefined && { proposedRule }) };
+    return { approval, whole, proposedRule };
   }
 
   /**
@@ -161,7 +161,7 @@ export class Approvals implements Disposable {
     const offers = grant?.scope === 'always' && grant.decision === 'approve' && proposedRule !== undefined;
     return {
       approval: this.get(approvalId) ?? toApproval(row),
-      ...(grant && { grant }),
+      grant,
       ...(offers && { proposedRule }),
       alsoSettled,
     };

@@ -56,7 +56,7 @@ export function toOcsf(record: AuditRecord): object {
       event_code: kind,
       log_name: 'audit',
       original_time: record.at,
-      ...(callId !== undefined && { correlation_uid: callId }),
+      correlation_uid: callId,
       profiles: ['security_control'],
     },
     actor: { user: { name: record.principal, type_id: 0 }, session: { uid: record.sessionId } },

@@ -66,7 +66,7 @@ export default defineTool({
     for (const { path, content } of files) {
       await ctx.breathe();
       const diff = await unifiedDiff(path, { before: undefined, after: content }, ctx.limits);
-      told.push({ path, ...(diff !== undefined && { diff }) });
+      told.push({ path, diff });
     }
     return { files: told, template: from };
   },

@@ -17,7 +17,7 @@ export function readJUnit(text: string): TestOutcome[] | undefined {
     outcomes.push({
       name,
       state,
-      ...(file !== undefined && { file }),
+      file,
       ...(line !== undefined && { line: Number(line) + 1 }),
       ...(failed && { message: said.filter((it) => it).join('\n') }),
     });

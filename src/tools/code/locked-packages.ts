@@ -28,7 +28,7 @@ export interface RegistryPackage {
   readonly version: string;
   readonly direct: boolean;
   /** URL that it was installed from; absent if the lockfile leaves it out. */
-  readonly from?: string;
+  readonly from?: string | undefined;
 }
 
 /** What tools ask of a lockfile. */
@@ -69,7 +69,7 @@ export function toLockfile({ entries, direct, hasTree }: Parsed): Lockfile {
       listed.sort((a, b) => (a.name === b.name ? (a.installed < b.installed ? -1 : 1) : a.name < b.name ? -1 : 1)),
     registryPackages: () =>
       [...entries].flatMap(([key, { name, installed, isOfNpm, from }]) =>
-        isOfNpm ? [{ name, version: installed, direct: direct.has(key), ...(from !== undefined && { from }) }] : [],
+        isOfNpm ? [{ name, version: installed, direct: direct.has(key), from }] : [],
       ),
     tree: (depthMax, entriesMax) =>
       hasTree ? unfold(entries, [...direct.keys()], { depthMax, entriesMax }) : undefined,

@@ -164,7 +164,7 @@ function toVulnerability(
       installed,
       severity: SEVERITIES.find((it) => it === severity) ?? 'low',
       description: typeof title === 'string' ? title.slice(0, TEXT_CHARS) : 'a vulnerability without a description',
-      ...(fixVersion !== undefined && { fixVersion }),
+      fixVersion,
       ...(typeof url === 'string' && /^https:\/\/\S+$/.test(url) && { url: url.slice(0, TEXT_CHARS) }),
     },
   ];

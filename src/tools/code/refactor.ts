@@ -133,7 +133,7 @@ export default defineTool({
     const { move } = plan;
     const files = changedBy(plan, ctx);
     const { diff, preImages } = await files.preview(ctx);
-    if (!move) return { ...(diff !== undefined && { diff }), preImages };
+    if (!move) return { diff, preImages };
     const present = await ctx.changes.state(move.from);
     // What moves is written under its new name, and moved back if that fails.
     const ofMove = [

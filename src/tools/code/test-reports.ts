@@ -183,8 +183,8 @@ function toFailure({ name, file, line, message = '' }: TestOutcome, workspace: s
   const at = line ?? (path === undefined ? undefined : lineIn(told, path));
   return {
     name: name.replaceAll(`${workspace}/`, ''),
-    ...(path !== undefined && { file: path }),
-    ...(at !== undefined && { line: at }),
+    file: path,
+    line: at,
     message: told.slice(0, MESSAGE_CHARS_MAX).toWellFormed(),
     ...valueIn(told, 'expected', EXPECTED),
     ...valueIn(told, 'actual', ACTUAL),

@@ -28,7 +28,7 @@ export interface ProgramRequest {
   readonly cwd: string;
   /** Variables set beside PATH, HOME, LANG and TERM; chosen by the tool, never by a caller. */
   readonly env: Readonly<Record<string, string>>;
-  readonly stdin?: string;
+  readonly stdin?: string | undefined;
   /** Whether the program may not connect, whatever the call may. */
   readonly offline?: boolean;
   /** The most bytes of output, both streams together; more ends the program. */
@@ -69,7 +69,7 @@ export interface CommandToRun {
   readonly command: string;
   readonly cwd: string;
   readonly env: Record<string, string>;
-  readonly stdin?: string | Readable;
+  readonly stdin?: string | Readable | undefined;
   /** Ends the command before the call ends. */
   readonly until?: AbortSignal;
   /** Whether the command may not connect, whatever the call may. */

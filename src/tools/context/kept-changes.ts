@@ -6,7 +6,7 @@ export interface CommitRequest {
   /** All paths that may change: those of the steps of the preview that the policy judged. */
   readonly paths: readonly string[];
   /** The changed paths to commit; all of them if absent. */
-  readonly only?: readonly string[];
+  readonly only?: readonly string[] | undefined;
   /** Whether to merge texts that others changed since in other lines. */
   readonly merges: boolean;
   /** Whether to replace what changed since the preview, too. */

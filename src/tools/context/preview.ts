@@ -3,11 +3,11 @@
 /** What a call would change, and the content that this was computed from. */
 export interface Preview {
   /** Unified diff; absent if none can be made. */
-  diff?: string;
+  diff?: string | undefined;
   /** Files that the call replaces or removes, as they are now; null if there is no file. */
   preImages: { path: string; hash: string | null }[];
   /** For calls that delete: whether the undo journal will keep all of it; absent if the tool can't tell. */
-  undo?: 'full' | 'none';
+  undo?: 'full' | 'none' | undefined;
 }
 
 /** What `prepare` gives. */

@@ -94,9 +94,9 @@ export function toOutput({ columns, rows, truncatedBy, durationMs, cost, notices
     rows,
     rowCount: rows.length,
     truncated: truncatedBy !== undefined,
-    ...(truncatedBy && { truncatedBy }),
+    truncatedBy,
     durationMs,
-    ...(cost !== undefined && { cost }),
+    cost,
     ...(notices && { notices: [...notices] }),
   };
 }

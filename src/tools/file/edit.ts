@@ -160,7 +160,7 @@ export default defineTool({
   async preview(wanted, ctx) {
     const { path, before, shown } = await edited(wanted, ctx);
     const diff = await unifiedDiff(path, shown, ctx.limits);
-    return { ...(diff !== undefined && { diff }), preImages: [{ path, hash: ctx.hashOf(before) }] };
+    return { diff, preImages: [{ path, hash: ctx.hashOf(before) }] };
   },
 
   async run(wanted, ctx) {
@@ -180,7 +180,7 @@ export default defineTool({
     }
     return {
       ...(path !== wanted.path && { path }),
-      ...(diff !== undefined && { diff }),
+      diff,
       appliedOperations: operations.length,
       ...(inexact > 0 && { inexact }),
       hash: ctx.hashOf(after),

@@ -86,7 +86,7 @@ export default defineTool({
     const before = contentOf(path, ctx);
     const diff = await unifiedDiff(path, { before, after: toBytes(content, encoding) }, ctx.limits);
     return {
-      ...(diff !== undefined && { diff }),
+      diff,
       preImages: [{ path, hash: before === undefined ? null : ctx.hashOf(before) }],
     };
   },

@@ -6,7 +6,7 @@
 
 export interface FileStat {
   readonly path: string;
-  readonly from?: string;
+  readonly from?: string | undefined;
   /** 0 for binary files. */
   readonly additions: number;
   readonly deletions: number;
@@ -42,7 +42,7 @@ export function parseDiff(output: Buffer, from = 0): ParsedDiff {
     const name = path === '' ? fields.take() : path;
     if (name === undefined) break;
     const counts = { additions: Number(additions) || 0, deletions: Number(deletions) || 0 };
-    files.push({ path: name, ...(old !== undefined && { from: old }), ...counts });
+    files.push({ path: name, from: old, ...counts });
     names.add(name);
     if (old !== undefined) names.add(old);
   }

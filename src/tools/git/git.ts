@@ -75,7 +75,7 @@ export class Git {
       args: [...CLEAN_OPTIONS, ...args],
       cwd: this.repository.root || '.',
       env: { ...CLEAN_ENVIRONMENT, GIT_DIR: '.git', GIT_WORK_TREE: '.', ...env },
-      ...(stdin !== undefined && { stdin }),
+      stdin,
       offline: true,
       bytesMax: this.#ctx.limits.gitOutputBytes,
     });

@@ -53,5 +53,5 @@ export const commitTool = defineTool({
   examples: [],
   aliases: [],
   run: ({ changes, only, merges, force }, ctx) =>
-    ctx.kept.commit({ paths: changes.map(({ path }) => path), merges, force, ...(only && { only }) }),
+    ctx.kept.commit({ paths: changes.map(({ path }) => path), merges, force, only }),
 });

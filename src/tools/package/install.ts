@@ -105,7 +105,7 @@ export default defineTool({
       input: npmInput,
       toInput(it) {
         const { package: name, version, ...rest } = npmInput.parse(it);
-        return { ...rest, manager: 'npm', packages: [{ name, ...(version !== undefined && { version }) }] };
+        return { ...rest, manager: 'npm', packages: [{ name, version }] };
       },
     },
   ],

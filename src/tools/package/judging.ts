@@ -51,7 +51,7 @@ function packageOf(it: LockedPackage, { times, direct }: Known): z.output<typeof
     version: it.version,
     direct: direct.has(it.name),
     integrity: it.integrity,
-    ...(publishedAt !== undefined && { publishedAt }),
+    publishedAt,
     hasScript: it.hasScript,
     ...(it.license !== undefined && { license: it.license }),
   };

@@ -10,7 +10,7 @@ export interface LockedPackage {
   /** Whether its content is part of another package's. */
   readonly isBundled: boolean;
   /** Why it is not installed, such as an origin that is not the registry. */
-  readonly problem?: string;
+  readonly problem?: string | undefined;
   readonly license?: string;
 }
 

@@ -100,7 +100,7 @@ export default defineTool({
       cwd,
       env,
       ...(shell !== 'bash' && { shell }),
-      ...(stdin !== undefined && { stdin }),
+      stdin,
     });
     if (background) {
       const handle = await ctx.background.start(checked, { command: command.slice(0, COMMAND_CHARS_SHOWN) });

@@ -48,8 +48,8 @@ export default defineTool({
     const { exited, exitCode, signal: by } = await background.ended(handle, SIGNAL_WAIT_MS);
     return {
       ended: exited,
-      ...(exitCode !== undefined && { exitCode }),
-      ...(by !== undefined && { signal: by }),
+      exitCode,
+      signal: by,
     };
   },
 });

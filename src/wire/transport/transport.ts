@@ -21,7 +21,7 @@ export interface Channel {
   /** Whether the peer is authenticated: by the mode of a socket file, or by a token. */
   readonly authenticated: boolean;
   /** The token that the connection was opened with; grants the same identity as a token in hello. */
-  readonly bearer?: string;
+  readonly bearer?: string | undefined;
   /** The connecting process, if the kernel tells. For the record only; grants nothing. */
   readonly credentials?: PeerCredentials | undefined;
   /** Bytes sent but not yet written. */

@@ -126,7 +126,7 @@ function webSocketChannel(socket: WebSocket, token: string | undefined): Channel
     framing: 'message',
     encoding,
     authenticated: token !== undefined,
-    ...(token !== undefined && { bearer: token }),
+    bearer: token,
     get bufferedBytes() {
       return socket.bufferedAmount;
     },

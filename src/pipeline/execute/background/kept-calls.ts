@@ -59,7 +59,7 @@ export async function runKept(call: ClearedCall, job: KeptJob, parts: KeptCallPa
   if (!isStart(call)) return runJournalled(call, job, parts);
   const { network, door, keys, ...request } = job.request;
   const { services } = request;
-  const lease = network && parts.egress.attach({ layers: network, door, services, ...(keys && { keys }) });
+  const lease = network && parts.egress.attach({ layers: network, door, services, keys });
   let ran: RunResult;
   try {
     ran = await runJournalled(call, { ...job, request: { ...request, ...(lease && { lease }) } }, parts);
@@ -119,7 +119,7 @@ export async function listBackground(
     exited,
     ageMs,
     seq,
-    ...(ports && { ports }),
+    ports,
     ...(isDetached && { detached: true }),
   }));
   return succeeded({ commands }, hooks.attempt);

@@ -62,7 +62,7 @@ export async function remotesOf(
         port: Number(port),
         isTls: it.startsWith('https:'),
         path: `${new URL(it).pathname.replace(/\/$/, '')}/`,
-        ...(headers && { headers }),
+        headers,
       },
     };
   });

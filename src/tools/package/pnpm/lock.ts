@@ -33,7 +33,7 @@ function toPackage(
     integrity,
     hasScript: requiresBuild === true,
     isBundled: false,
-    ...(problem !== undefined && { problem }),
+    problem,
   };
 }
 

@@ -127,7 +127,7 @@ function toPackage(it: Record<string, unknown>, { pythonIndex, pythonFiles }: Pa
     integrity: `sha256:${sha256}`,
     hasScript: false,
     isBundled: false,
-    ...(problem !== undefined && { problem }),
+    problem,
     ...(typeof it.license === 'string' && { license: textOf(it.license).slice(0, 128) }),
   };
 }
