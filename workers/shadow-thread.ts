@@ -1,4 +1,5 @@
 /** A thread of a write host that knows what the workspace held before a command; it has a socket of its own to the gateway. */
+
 import { Socket } from 'node:net';
 import { workerData } from 'node:worker_threads';
 import { isProtected } from '../src/base/paths.ts';
@@ -7,7 +8,7 @@ import { IdleHeap } from '../src/hosts/idle-heap.ts';
 import type { HostSetup } from '../src/hosts/job.ts';
 import type { FromShadow, ShadowSetup, ToShadow } from '../src/hosts/shadow/shadow-messages.ts';
 import { decode } from '../src/wire/protocol/codec.ts';
-import { FrameReader, FrameWriter, toFrame } from '../src/wire/protocol/frame.ts';
+import { BatchedWrites, FrameReader, toFrame } from '../src/wire/protocol/frame.ts';
 import { Anchor } from './context/anchor.ts';
 import { PathRules } from './context/path-rules.ts';
 import { Shadow } from './shadow/shadow.ts';
@@ -28,7 +29,7 @@ const shadow = new Shadow({
   isProtected: (path) => isProtected(rules.named(path)),
 });
 const socket = new Socket({ fd, readable: true, writable: true });
-const writer = new FrameWriter(socket);
+const writer = new BatchedWrites(socket);
 const reader = new FrameReader(limits.frameBytesMax);
 
 socket.on('data', (chunk: Buffer) => {

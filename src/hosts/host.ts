@@ -9,7 +9,7 @@ import { ToolError } from '../base/errors.ts';
 import { HOST_FRAMES_FD } from '../sandbox/bubblewrap.ts';
 import type { ConfinedProcess } from '../sandbox/confined-process.ts';
 import { decode } from '../wire/protocol/codec.ts';
-import { FrameReader, FrameWriter, toFrame } from '../wire/protocol/frame.ts';
+import { BatchedWrites, FrameReader, toFrame } from '../wire/protocol/frame.ts';
 import { adviceOn, type HostOptions, killQuietly, leafOf, logEnd, prefer } from './host-process.ts';
 import type { FromHost, JobRequest, ThreadEnded, ToHost } from './job.ts';
 import { parseFromHost } from './parse-from-host.ts';
@@ -40,7 +40,7 @@ export class Host {
   readonly #process: ConfinedProcess;
   readonly #child: ChildProcess;
   readonly #line: Socket;
-  readonly #writer: FrameWriter;
+  readonly #writer: BatchedWrites;
   readonly #firstFd: number;
   readonly shadow: ShadowLine | undefined;
   readonly #threads: Threads;
@@ -70,7 +70,7 @@ export class Host {
     this.#process = options.start([...stdio, ...Array.from({ length }, () => 'pipe' as const)]);
     this.#child = this.#process.child;
     this.#line = this.#child.stdio[HOST_FRAMES_FD] as Socket;
-    this.#writer = new FrameWriter(this.#line);
+    this.#writer = new BatchedWrites(this.#line);
     const logTarget = { log: powers.log, about: { tier }, message: 'tier host complains' };
     this.#stderr = new StderrLog(this.#child.stderr, logTarget, limits);
     this.gone = new Promise((resolve) => {

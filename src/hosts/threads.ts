@@ -2,10 +2,11 @@
  * The threads of a tier host, as the gateway uses them. Each has a socket of its own, which brings it jobs and takes
  * their results away, so that no other thread handles them in between.
  */
+
 import type { Socket } from 'node:net';
 import { Polling } from '../base/polling.ts';
 import type { Powers } from '../base/powers.ts';
-import { FrameReader, FrameWriter, toFrame } from '../wire/protocol/frame.ts';
+import { BatchedWrites, FrameReader, toFrame } from '../wire/protocol/frame.ts';
 import type { Job, ThreadsSetup, ToThread } from './job.ts';
 
 export interface ThreadsOptions extends Pick<ThreadsSetup, 'max' | 'jobsPerThread'> {
@@ -46,7 +47,7 @@ export class HostThread {
   /** How many things its tools keep between calls, as it reports. */
   kept = 0;
   #sent = 0;
-  readonly #writer: FrameWriter;
+  readonly #writer: BatchedWrites;
   readonly #options: ThreadsOptions;
   readonly #polling: Polling;
 
@@ -54,7 +55,7 @@ export class HostThread {
     this.number = number;
     this.#options = options;
     this.#polling = new Polling(options.pollMs, options.powers);
-    this.#writer = new FrameWriter(socket);
+    this.#writer = new BatchedWrites(socket);
   }
 
   get isLive(): boolean {

@@ -1,4 +1,5 @@
 /** A thread's own socket to the gateway: jobs come on it; results, output and what else the thread has to tell leave on it. */
+
 import { Socket } from 'node:net';
 import type { Limits } from '../../src/base/limits.ts';
 import { Polling } from '../../src/base/polling.ts';
@@ -7,7 +8,7 @@ import type { FromHost, HostOutput, Job, JobResult, ToThread } from '../../src/h
 import { Aborted } from '../../src/sandbox/command/command.ts';
 import type { CommandRequest } from '../../src/sandbox/command/request.ts';
 import { decode } from '../../src/wire/protocol/codec.ts';
-import { FrameReader, FrameWriter, toFrame, toFrameBefore } from '../../src/wire/protocol/frame.ts';
+import { BatchedWrites, FrameReader, toFrame, toFrameBefore } from '../../src/wire/protocol/frame.ts';
 import { OutputWindow } from './output-window.ts';
 import { toResultFrame } from './result-frame.ts';
 
@@ -32,7 +33,7 @@ const NONE = Buffer.alloc(0);
 
 export class JobSocket {
   readonly #options: JobSocketOptions;
-  readonly #writer: FrameWriter;
+  readonly #writer: BatchedWrites;
   readonly #polling: Polling;
   readonly #running = new Map<number, Running>();
   readonly #inbox: Buffer[] = [];
@@ -45,7 +46,7 @@ export class JobSocket {
     this.#options = options;
     this.#polling = new Polling(pollMs, powers);
     const socket = new Socket({ fd, readable: true, writable: true });
-    this.#writer = new FrameWriter(socket);
+    this.#writer = new BatchedWrites(socket);
     const reader = new FrameReader(limits.frameBytesMax);
     socket.on('data', (chunk: Buffer) => {
       this.#polling.end();

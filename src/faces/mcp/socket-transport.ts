@@ -2,15 +2,16 @@
  * Newline-delimited JSON-RPC over a stream socket, as an SDK transport. Bounds what the SDK does not: lengths, nesting, pending requests,
  * and buffered data for slow readers.
  */
+
 import type { Socket } from 'node:net';
 import { isJSONRPCRequest, type JSONRPCMessage, ProtocolError, type Transport } from '@modelcontextprotocol/server';
 import { RpcError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
 import type { Powers, Timer } from '../../base/powers.ts';
+import { BatchedWrites } from '../../wire/protocol/frame.ts';
 import { decodeJson } from '../../wire/protocol/json.ts';
 import type { RequestBudget } from '../../wire/protocol/peer.ts';
 import { ServingTurns } from '../../wire/protocol/serving-turns.ts';
-import { BatchedWrites } from '../../wire/transport/batched-writes.ts';
 import { LineReader, TOO_LONG } from './line-reader.ts';
 
 type Id = string | number;
@@ -136,7 +137,7 @@ export class SocketTransport implements Transport {
   }
 
   #write(line: string): void {
-    this.#writes.send(line, this.#inbox.length > 0);
+    this.#writes.write(line, this.#inbox.length > 0);
   }
 
   #receive(bytes: Buffer): void {

@@ -2,11 +2,12 @@
  * The gateway's end of the socket to the thread of a write host that knows what its workspace held before a command. A
  * command never waits for it longer than its bounds say, and runs without undo if it does not answer.
  */
+
 import type { Socket } from 'node:net';
 import type { Limits } from '../../base/limits.ts';
 import type { Powers } from '../../base/powers.ts';
 import { decode } from '../../wire/protocol/codec.ts';
-import { FrameReader, FrameWriter, toFrame } from '../../wire/protocol/frame.ts';
+import { BatchedWrites, FrameReader, toFrame } from '../../wire/protocol/frame.ts';
 import type { Follower } from '../follower/follower.ts';
 import { CAME, type Change, KIND } from '../follower/records.ts';
 import type { CommandReport } from './journal-report.ts';
@@ -42,7 +43,7 @@ const WAITING_BYTES_MAX = 16 * 1024 * 1024;
 
 export class ShadowLine implements Disposable {
   readonly #socket: Socket;
-  readonly #writer: FrameWriter;
+  readonly #writer: BatchedWrites;
   readonly #options: ShadowLineOptions;
   readonly #pending = new Map<string, (answer: FromShadow | undefined) => void>();
   #unlisten: () => void = () => {};
@@ -57,7 +58,7 @@ export class ShadowLine implements Disposable {
   constructor(socket: Socket, options: ShadowLineOptions) {
     this.#socket = socket;
     this.#options = options;
-    this.#writer = new FrameWriter(socket);
+    this.#writer = new BatchedWrites(socket);
     const reader = new FrameReader(options.limits.frameBytesMax);
     socket
       .on('data', (chunk: Buffer) => this.#receive(reader, chunk))

@@ -144,36 +144,36 @@ export class FrameReader {
   }
 }
 
-/** The part of a socket that frames need. */
+/** The part of a stream that is written to. */
 interface Sink {
   cork(): void;
   uncork(): void;
-  write(frame: Uint8Array): unknown;
+  write(data: Uint8Array | string): unknown;
 }
 
-/** Writes frames; everything written before `later` runs is sent in one call. */
-export class FrameWriter {
+/** Writes what is sent in one turn of the event loop in one call: a call of the system for each message costs more than most messages. */
+export class BatchedWrites {
   readonly #sink: Sink;
-  readonly #scheduleFlush: (flush: () => void) => void;
-  #corked = false;
+  #planned: 'this turn' | 'this round' | undefined;
 
-  constructor(sink: Sink, later: (flush: () => void) => void = process.nextTick) {
+  constructor(sink: Sink) {
     this.#sink = sink;
-    this.#scheduleFlush = later;
   }
 
-  /** Writes a frame or its next part. */
-  write(frame: Uint8Array): void {
-    if (!this.#corked) {
-      this.#corked = true;
-      this.#sink.cork();
-      this.#scheduleFlush(() => {
-        this.#corked = false;
-        this.#sink.uncork();
-      });
-    }
-    this.#sink.write(frame);
+  /** Writes data; with `more`, other data is expected within this round of the event loop, and is waited for. */
+  write(data: Uint8Array | string, more = false): void {
+    if (!this.#planned) this.#sink.cork();
+    if (!more && this.#planned !== 'this turn') process.nextTick(this.flush);
+    else if (!this.#planned) setImmediate(this.flush);
+    this.#planned = more ? (this.#planned ?? 'this round') : 'this turn';
+    this.#sink.write(data);
   }
+
+  readonly flush = (): void => {
+    if (!this.#planned) return;
+    this.#planned = undefined;
+    this.#sink.uncork();
+  };
 }
 
 function assertLength(length: number, max: number): void {

@@ -1,8 +1,9 @@
 /** The default transport: a Unix socket (mode 0600) in a folder that only its owner can enter (0700). */
+
 import { chmodSync, lstatSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { createConnection, createServer, type Server, type Socket } from 'node:net';
 import { basename, dirname, join } from 'node:path';
-import { BatchedWrites } from './batched-writes.ts';
+import { BatchedWrites } from '../protocol/frame.ts';
 import { assertInherited } from './inherited-sockets.ts';
 import { peerCredentials } from './peer-credentials.ts';
 import { SocketError } from './socket-error.ts';
@@ -164,7 +165,7 @@ function socketChannel(socket: Socket): Channel {
       socket.on('data', data).on('drain', drain).on('close', close);
       socket.on('error', () => socket.destroy());
     },
-    send: (bytes, more = false) => writes.send(bytes, more),
+    send: (bytes, more) => writes.write(bytes, more),
     pause: () => void socket.pause(),
     resume: () => void socket.resume(),
     close() {
