@@ -87,7 +87,8 @@ export default function serve({ thread, fd }: ThreadTask): Promise<never> {
     onBegin: ({ id }) => table.begin(thread, clock.begin(id)),
     endSession: (session) => void endSession(session),
   });
-  setImmediate(() => prepareFirstCall(setup));
+  // What fails here fails in the call that needs it, which is told.
+  setImmediate(() => prepareFirstCall(setup).catch(() => {}));
   return new Promise(() => {});
 }
 
@@ -204,9 +205,9 @@ function dataOf({ preview, before = {}, run: toRun }: Tool, job: ToolJob, contex
 
 const tools = new LoadedTools();
 /** Loads and compiles what nearly all calls of a tier need, so that the first one does not wait for it. */
-function prepareFirstCall({ tier, view }: ThreadSetup): void {
+async function prepareFirstCall({ tier, view }: ThreadSetup): Promise<void> {
   pathDecision(view.rules, 'read', '.', view.home);
-  tools.named(USUAL[tier] ?? '').catch(() => {}); // The call that needs it is told.
+  await tools.named(USUAL[tier] ?? '');
 }
 
 /** The tool of a tier that is called most. */

@@ -11,7 +11,9 @@ import { startDaemon, until } from '../support/daemon.ts';
 
 const SECRET = 'hunter2-behind-a-swapped-folder';
 const program = fileURLToPath(new URL('../fixtures/programs/swap-pinned.pl', import.meta.url));
+/** At least; longer if no sandbox met a swap while it was built, as on a busy machine. */
 const ATTACK_MS = 5_000;
+const ATTACK_MS_MAX = 25_000;
 
 test('a command that swaps folders for links shows no command beside it what is hidden', async () => {
   await using daemon = await startDaemon({ limits: { indexSweepMs: 50 } });
@@ -26,10 +28,12 @@ test('a command that swaps folders for links shows no command beside it what is 
     timeout: 30_000,
   });
   await until(() => execFileSync('ls', [workspace], { encoding: 'utf8' }).includes('decoy'));
-  const deadline = Date.now() + ATTACK_MS;
+  const startMs = Date.now();
   const seen = new Map<string, number>();
+  const isNoticed = () => [...seen.keys()].some((it) => it.includes('while the sandbox was built'));
+  const isEnough = (ms: number) => ms > ATTACK_MS_MAX || (ms > ATTACK_MS && isNoticed());
   const read = `x=env; cat conf/.$x decoy/.$x decoy/conf/.$x decoy${workspace}/conf/.$x 2>/dev/null; ls -A decoy; true`;
-  while (Date.now() < deadline) {
+  while (!isEnough(Date.now() - startMs)) {
     const result = await reader.call('terminal_execute', { command: read });
     const got = result.success
       ? (result.data as { stdout: string }).stdout
@@ -40,7 +44,6 @@ test('a command that swaps folders for links shows no command beside it what is 
   expect(await swapping).toMatchObject({ success: true, data: { stdout: expect.stringMatching(/swapped \d{3}/) } });
   expect([...seen.keys()].filter((it) => it.includes(SECRET))).toEqual([]);
   // The attack was noticed, and others could still work.
-  const all = [...seen.keys()];
-  expect(all.some((it) => it.includes('while the sandbox was built'))).toBe(true);
-  expect(all.some((it) => !it.startsWith('SANDBOX_UNAVAILABLE'))).toBe(true);
+  expect(isNoticed()).toBe(true);
+  expect([...seen.keys()].some((it) => !it.startsWith('SANDBOX_UNAVAILABLE'))).toBe(true);
 }, 60_000);

@@ -102,7 +102,7 @@ describe('without a daemon', () => {
     const began = join(workspace, 'began');
     expect((await cli(['serve', '--detach', '--workspace', workspace, '--policy', policy])).code).toBe(0);
     // A call that runs at the stop request may end within its grace.
-    const running = cli(['call', 'terminal_execute', 'command=touch began; sleep 4']);
+    const running = cli(['call', 'terminal_execute', 'command=touch began; sleep 2']);
     await until(() => existsSync(began));
     const first = cli(['stop']);
     await new Promise((resolve) => setTimeout(resolve, 300));
