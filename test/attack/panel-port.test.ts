@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { chromiumPath, openPanel, panelUrl, startBrowser, withoutChromium } from '../support/browser.ts';
+import { byChromium, chromiumPath, openPanel, panelUrl, startBrowser } from '../support/browser.ts';
 import { startDaemon, until } from '../support/daemon.ts';
 
 let browser: Awaited<ReturnType<typeof startBrowser>>;
@@ -12,7 +12,7 @@ beforeAll(async () => {
 afterAll(() => browser?.close());
 
 test.skipIf(!chromiumPath)(
-  `a page whose daemon has ended tells a stranger at its port nothing that opens a session (${withoutChromium})`,
+  `a page whose daemon has ended tells a stranger at its port nothing that opens a session (${byChromium})`,
   async () => {
     const heard: { readonly url: string; readonly body: string }[] = [];
     const stranger = createServer(async (request: IncomingMessage, response) => {

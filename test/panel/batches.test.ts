@@ -5,7 +5,7 @@ import type { Browser, Download, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { BatchCall, Client } from '../../src/client/client.ts';
 import { violationsOf } from '../support/axe.ts';
-import { chromiumPath, openPanel, startBrowser, withoutChromium } from '../support/browser.ts';
+import { byChromium, chromiumPath, openPanel, startBrowser } from '../support/browser.ts';
 import { runCli } from '../support/cli.ts';
 import { type OpenDaemon, openDaemon, temporaryDir, until } from '../support/daemon.ts';
 
@@ -16,7 +16,7 @@ const run = (id: string, command: string, dependsOn: string[] = []): BatchCall =
   dependsOn,
 });
 
-describe.skipIf(chromiumPath === undefined)(`batches in the panel (${withoutChromium})`, () => {
+describe.skipIf(chromiumPath === undefined)(`batches in the panel (${byChromium})`, () => {
   let daemon: OpenDaemon;
   let operator: Client;
   let agent: Client;

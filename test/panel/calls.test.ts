@@ -5,10 +5,10 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Client, createClient } from '../../src/client/client.ts';
 import { violationsOf } from '../support/axe.ts';
-import { chromiumPath, openPanel, startBrowser, withoutChromium } from '../support/browser.ts';
+import { byChromium, chromiumPath, openPanel, startBrowser } from '../support/browser.ts';
 import { type OpenDaemon, openDaemon, temporaryDir, until } from '../support/daemon.ts';
 
-describe.skipIf(chromiumPath === undefined)(`calls and machine in the panel (${withoutChromium})`, () => {
+describe.skipIf(chromiumPath === undefined)(`calls and machine in the panel (${byChromium})`, () => {
   let daemon: OpenDaemon;
   let operator: Client;
   let agent: Client;

@@ -6,10 +6,10 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { Client } from '../../src/client/client.ts';
 import { createClient } from '../../src/client/client.ts';
 import { violationsOf } from '../support/axe.ts';
-import { chromiumPath, openPanel, startBrowser, withoutChromium } from '../support/browser.ts';
+import { byChromium, chromiumPath, openPanel, startBrowser } from '../support/browser.ts';
 import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 
-describe.skipIf(chromiumPath === undefined)(`changes and agents in the panel (${withoutChromium})`, () => {
+describe.skipIf(chromiumPath === undefined)(`changes and agents in the panel (${byChromium})`, () => {
   let daemon: OpenDaemon;
   let operator: Client;
   let agent: Client;

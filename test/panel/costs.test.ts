@@ -3,14 +3,14 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client/client.ts';
 import { violationsOf } from '../support/axe.ts';
-import { chromiumPath, openPanel, startBrowser, withoutChromium } from '../support/browser.ts';
+import { byChromium, chromiumPath, openPanel, startBrowser } from '../support/browser.ts';
 import { runCli } from '../support/cli.ts';
 import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 import { type Service, startService } from '../support/service.ts';
 
 const POLICY = 'tiers:\n  external_api: { decision: allow, costUsdPerDay: 1000, costUsdAskAbove: 500 }\n';
 
-describe.skipIf(chromiumPath === undefined)(`costs in the panel (${withoutChromium})`, () => {
+describe.skipIf(chromiumPath === undefined)(`costs in the panel (${byChromium})`, () => {
   let service: Service;
   let daemon: OpenDaemon;
   let operator: Client;

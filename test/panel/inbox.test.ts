@@ -5,7 +5,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client/client.ts';
 import { violationsOf } from '../support/axe.ts';
-import { chromiumPath, openPanel, startBrowser, withoutChromium } from '../support/browser.ts';
+import { byChromium, chromiumPath, openPanel, startBrowser } from '../support/browser.ts';
 import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 
 const POLICY = `extends: default
@@ -14,7 +14,7 @@ tiers:
   write: { decision: ask }
 `;
 
-describe.skipIf(chromiumPath === undefined)(`the inbox of the panel (${withoutChromium})`, () => {
+describe.skipIf(chromiumPath === undefined)(`the inbox of the panel (${byChromium})`, () => {
   let daemon: OpenDaemon;
   let operator: Client;
   let agent: Client;

@@ -7,7 +7,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { quantile } from '../../bench/measure.ts';
 import type { Client } from '../../src/client/client.ts';
-import { chromiumPath, openPanel, panelUrl, startBrowser, withoutChromium } from '../support/browser.ts';
+import { byChromium, chromiumPath, openPanel, panelUrl, startBrowser } from '../support/browser.ts';
 import { type OpenDaemon, openDaemon, temporaryDir } from '../support/daemon.ts';
 
 const CALLS = 10_000;
@@ -53,7 +53,7 @@ function closed(server: Server): Promise<void> {
   return new Promise((resolve) => server.close(() => resolve()));
 }
 
-describe.skipIf(chromiumPath === undefined)(`the panel under load (${withoutChromium})`, () => {
+describe.skipIf(chromiumPath === undefined)(`the panel under load (${byChromium})`, () => {
   let daemon: OpenDaemon;
   let operator: Client;
   let agent: Client;

@@ -5,7 +5,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { chromiumPath, startBrowser, withoutChromium } from '../support/browser.ts';
+import { byChromium, chromiumPath, startBrowser } from '../support/browser.ts';
 import { takePictures, VIEWS } from '../support/panel-pictures.ts';
 import { difference, sheetOf } from './contact-sheet.ts';
 
@@ -14,7 +14,7 @@ const SHEETS = join(import.meta.dirname, '../fixtures/panel');
 /** Share of a picture that may differ. Measured: 7 % between two runs; 12 to 38 % somewhere, with another width, colour or type. */
 const TOLERANCE = 0.1;
 
-describe.skipIf(chromiumPath === undefined)(`pictures of the panel (${withoutChromium})`, () => {
+describe.skipIf(chromiumPath === undefined)(`pictures of the panel (${byChromium})`, () => {
   test('views look as their accepted pictures, in three widths, light and dark', { timeout: 600_000 }, async () => {
     const sheets = new Map<string, Buffer[]>();
     const browser = await startBrowser();

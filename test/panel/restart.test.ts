@@ -1,9 +1,9 @@
 /** An open panel whose daemon ends: the page names the command that opens the next one, which has another address. */
 import { describe, expect, test } from 'vitest';
-import { chromiumPath, openPanel, panelUrl, startBrowser, withoutChromium } from '../support/browser.ts';
+import { byChromium, chromiumPath, openPanel, panelUrl, startBrowser } from '../support/browser.ts';
 import { startDaemon } from '../support/daemon.ts';
 
-describe.skipIf(chromiumPath === undefined)(`the panel over a restart of the daemon (${withoutChromium})`, () => {
+describe.skipIf(chromiumPath === undefined)(`the panel over a restart of the daemon (${byChromium})`, () => {
   test('an open page names the command that opens the panel of a restarted daemon', { timeout: 90_000 }, async () => {
     await using first = await startDaemon();
     const { stateDir, workspace } = first;

@@ -2,11 +2,11 @@
 import { mkdirSync, realpathSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { violationsOf } from '../support/axe.ts';
-import { chromiumPath, openPanel, startBrowser, withoutChromium } from '../support/browser.ts';
+import { byChromium, chromiumPath, openPanel, startBrowser } from '../support/browser.ts';
 import { runCli } from '../support/cli.ts';
 import { openDaemon, removeTree, temporaryDir } from '../support/daemon.ts';
 
-describe.skipIf(chromiumPath === undefined)(`settings in the panel (${withoutChromium})`, () => {
+describe.skipIf(chromiumPath === undefined)(`settings in the panel (${byChromium})`, () => {
   test('settings name where each value comes from and what changes it, and secrets show no value', async () => {
     await using daemon = await openDaemon({ config: { cache: { strategy: 'lfu' } } });
     await using operator = await daemon.connect({ role: 'operator' });

@@ -1,10 +1,10 @@
 /** An open panel over an upgrade of the daemon: the same page goes on, at the same address, without signing in again. */
 import { describe, expect, test } from 'vitest';
-import { chromiumPath, openPanel, startBrowser, withoutChromium } from '../support/browser.ts';
+import { byChromium, chromiumPath, openPanel, startBrowser } from '../support/browser.ts';
 import { runCli } from '../support/cli.ts';
 import { upgradable } from '../support/upgrade.ts';
 
-describe.skipIf(chromiumPath === undefined)(`the panel over an upgrade (${withoutChromium})`, () => {
+describe.skipIf(chromiumPath === undefined)(`the panel over an upgrade (${byChromium})`, () => {
   test('an open page connects to the new daemon by itself, and shows its calls', { timeout: 90_000 }, async () => {
     await using daemon = await upgradable();
     const browser = await startBrowser();

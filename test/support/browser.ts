@@ -6,7 +6,10 @@ import { findChromium } from '../../src/sandbox/chromium.ts';
 /** Path of the machine's Chromium; undefined if there is none. */
 export const chromiumPath: string | undefined = findChromium()?.program;
 
-export const withoutChromium = 'skipped: this machine has no Chromium; script/bootstrap installs it where it may';
+/** For the title of a test: where it runs, or why it does not. */
+export const byChromium = chromiumPath
+  ? 'in Chromium'
+  : 'skipped: this machine has no Chromium; script/bootstrap installs it where it may';
 
 export async function startBrowser(program: string | undefined = chromiumPath): Promise<Browser> {
   // Chromium's own sandbox refuses to run as root.
