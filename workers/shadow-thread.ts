@@ -1,5 +1,4 @@
 /** A thread of a write host that knows what the workspace held before a command; it has a socket of its own to the gateway. */
-
 import { Socket } from 'node:net';
 import { workerData } from 'node:worker_threads';
 import { isProtected } from '../src/base/paths.ts';

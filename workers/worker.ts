@@ -204,6 +204,8 @@ function dataOf({ preview, before = {}, run: toRun }: Tool, job: ToolJob, contex
 }
 
 const tools = new LoadedTools();
+const lifecycle = new ToolLifecycle(tools);
+
 /** Loads and compiles what nearly all calls of a tier need, so that the first one does not wait for it. */
 async function prepareFirstCall({ tier, view }: ThreadSetup): Promise<void> {
   pathDecision(view.rules, 'read', '.', view.home);
@@ -216,7 +218,6 @@ const USUAL: Partial<Record<ThreadSetup['tier'], string>> = {
   write: 'file_write',
   execute: 'terminal_execute',
 };
-const lifecycle = new ToolLifecycle(tools);
 
 const endSession = (session: string): Promise<void> =>
   lifecycle.cleanup({ endKept: async () => kept?.endSession(session) });

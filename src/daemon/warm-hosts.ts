@@ -54,8 +54,8 @@ async function rollBackIn(folder: string, { policies, workspaces, ...parts }: St
 
 /**
  * Starts the host of reads as the first session of the daemon's user in the first workspace will need it, before that
- * session is there; resolves when its process runs. Meanwhile the rules are compiled. The process then starts beside the first session, not after it. A
- * session that other path rules apply to gets another host, and this one is ended as idle.
+ * session is there, and compiles the rules meanwhile; resolves when its process runs. The process then starts beside the
+ * first session, not after it. A session that other path rules apply to gets another host, and this one is ended as idle.
  */
 async function beginReads({ hosts, policies, workspaces, powers }: StartParts): Promise<void> {
   const place = workspaces.forOperator();

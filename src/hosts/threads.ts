@@ -2,7 +2,6 @@
  * The threads of a tier host, as the gateway uses them. Each has a socket of its own, which brings it jobs and takes
  * their results away, so that no other thread handles them in between.
  */
-
 import type { Socket } from 'node:net';
 import { Polling } from '../base/polling.ts';
 import type { Powers } from '../base/powers.ts';

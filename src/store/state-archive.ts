@@ -101,9 +101,9 @@ const RECORD = 'audit.db';
 
 function copyState(from: string, to: string): void {
   const names = archivedNames(from);
-  for (const name of names.filter((it) => it !== RECORD && it !== CHECKPOINTS))
-    copyEntry(join(from, name), join(to, name));
-  if (names.includes(RECORD)) copyRecord(from, to);
+  const record = names.includes(RECORD) ? [RECORD, CHECKPOINTS] : [];
+  for (const name of names.filter((it) => !record.includes(it))) copyEntry(join(from, name), join(to, name));
+  if (record.length > 0) copyRecord(from, to);
 }
 
 /**

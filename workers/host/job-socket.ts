@@ -1,5 +1,4 @@
 /** A thread's own socket to the gateway: jobs come on it; results, output and what else the thread has to tell leave on it. */
-
 import { Socket } from 'node:net';
 import type { Limits } from '../../src/base/limits.ts';
 import { Polling } from '../../src/base/polling.ts';

@@ -2,7 +2,6 @@
  * Newline-delimited JSON-RPC over a stream socket, as an SDK transport. Bounds what the SDK does not: lengths, nesting, pending requests,
  * and buffered data for slow readers.
  */
-
 import type { Socket } from 'node:net';
 import { isJSONRPCRequest, type JSONRPCMessage, ProtocolError, type Transport } from '@modelcontextprotocol/server';
 import { RpcError } from '../../base/errors.ts';

@@ -2,7 +2,6 @@
  * The gateway's end of the socket to the thread of a write host that knows what its workspace held before a command. A
  * command never waits for it longer than its bounds say, and runs without undo if it does not answer.
  */
-
 import type { Socket } from 'node:net';
 import type { Limits } from '../../base/limits.ts';
 import type { Powers } from '../../base/powers.ts';

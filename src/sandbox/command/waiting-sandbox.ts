@@ -95,7 +95,7 @@ export class WaitingSandbox implements Waiting {
 }
 
 /** One for commands, and one for programs that only read, as git's tools do: agents use them in turns. */
-export class WaitingSandboxes implements Waiting {
+export class WaitingSandboxes implements Waiting, Disposable {
   readonly #changing: WaitingSandbox;
   readonly #reading: WaitingSandbox;
 
@@ -106,6 +106,10 @@ export class WaitingSandboxes implements Waiting {
 
   take: Waiting['take'] = (request, shape) => this.#for(request).take(request, shape);
   prepareIn: Waiting['prepareIn'] = (delayMs, request) => this.#for(request).prepareIn(delayMs);
+
+  [Symbol.dispose](): void {
+    for (const it of [this.#changing, this.#reading]) it[Symbol.dispose]();
+  }
 
   #for({ readOnly = false }: CommandRequest): WaitingSandbox {
     return readOnly ? this.#reading : this.#changing;

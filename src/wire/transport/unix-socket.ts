@@ -1,5 +1,4 @@
 /** The default transport: a Unix socket (mode 0600) in a folder that only its owner can enter (0700). */
-
 import { chmodSync, lstatSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { createConnection, createServer, type Server, type Socket } from 'node:net';
 import { basename, dirname, join } from 'node:path';

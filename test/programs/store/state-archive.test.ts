@@ -46,6 +46,14 @@ test('a record that is signed while it is copied verifies', async () => {
   }
 });
 
+test('checkpoints of a record that is gone are kept: they show that there was one', async () => {
+  const state = folder('state');
+  writeFileSync(join(state, 'audit.checkpoints'), 'signed\n', { mode: 0o600 });
+  const fresh = folder('fresh');
+  await unpackState(await packed(state), fresh);
+  expect(readFileSync(join(fresh, 'audit.checkpoints'), 'utf8')).toBe('signed\n');
+});
+
 describe.runIf(process.getuid?.() === 0)('as root', () => {
   test('undo data keeps the owners and modes of the files that it holds', async () => {
     const spool = folder('state/journal/spool');

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { decide } from '../../../src/policy/decide.ts';
-import { pathDecision, pathRulesOf, viewKey } from '../../../src/policy/paths.ts';
+import { namesSessions, pathDecision, pathRulesOf, viewKey } from '../../../src/policy/paths.ts';
 import type { MatchSpec } from '../../../src/policy/schema/match.ts';
 import type { Rule } from '../../../src/policy/schema.ts';
 import { effectOf, policyOf, ruleOf } from '../../support/policy.ts';
@@ -9,6 +9,17 @@ import { effectOf, policyOf, ruleOf } from '../../support/policy.ts';
 const who = { principal: 'local', session: 's1', home: '/home/me' };
 const leftOf = (match: MatchSpec) => pathRulesOf(policyOf([ruleOf('deny', match)]), who)[0]?.match;
 const path = { path: ['a'] };
+
+test.each<[MatchSpec, boolean]>([
+  [{ path: 'a', principal: 'local' }, false],
+  [{ path: 'a', when: { principal: 'local' } }, false],
+  [{ path: 'a', session: 's1' }, true],
+  [{ path: 'a', when: { session: 's1' } }, true],
+  [{ any: [path, { all: [{ not: { session: 's1' } }] }] }, true],
+])('a policy names sessions by whatever part of a rule: %j is %s', (match, names) => {
+  const policy = policyOf([ruleOf('deny', match)]);
+  expect([namesSessions(policy), namesSessions({ ...policyOf([]), and: [policy] })]).toEqual([names, names]);
+});
 
 describe('rules on paths alone', () => {
   test.each<[MatchSpec, MatchSpec | undefined]>([

@@ -20,7 +20,7 @@ import { type Powers, systemPowers } from '../../../../src/base/powers.ts';
 import { runCommand } from '../../../../src/sandbox/command/command.ts';
 import type { CommandRequest, CommandSetup } from '../../../../src/sandbox/command/request.ts';
 import { beginWaiting, shapeOf } from '../../../../src/sandbox/command/start.ts';
-import { WaitingSandbox } from '../../../../src/sandbox/command/waiting-sandbox.ts';
+import { WaitingSandbox, WaitingSandboxes } from '../../../../src/sandbox/command/waiting-sandbox.ts';
 import { NO_MASKS } from '../../../../src/sandbox/masks.ts';
 import { firstChildOf } from '../../../../src/sandbox/proc.ts';
 import { commandSetupOf } from '../../../support/command-setup.ts';
@@ -101,6 +101,24 @@ test('a command does the same in a waiting sandbox as in a new one', async () =>
     expect(late, command).toEqual(own);
   }
 }, 30_000);
+
+test('commands and programs that only read, in turns, each find a sandbox that waits', async () => {
+  using both = new WaitingSandboxes(base, powers);
+  const setup = { ...base, waiting: both };
+  for (const readOnly of [false, true]) {
+    await runCommand(requestOf('true', { readOnly }), setup, powers);
+    await until(() => started.length === (readOnly ? 4 : 2));
+    // Until it is complete.
+    await runCommand(requestOf('sleep 0.2'), base, powers).then(() => started.pop());
+  }
+  for (const readOnly of [false, true, false, true]) {
+    const before = started.length;
+    const running = runCommand(requestOf('echo 1', { readOnly }), setup, powers);
+    expect(started.length).toBe(before);
+    expect((await running).stdout).toBe('1\n');
+    await until(() => started.length === before + 1);
+  }
+}, 20_000);
 
 test('one of two commands at once takes the waiting sandbox and the other gets a new one', async () => {
   await runLate('true');
