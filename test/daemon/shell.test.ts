@@ -10,6 +10,7 @@ import { type OpenDaemon, openDaemon, processesWith, until } from '../support/da
 /** AddressSanitizer looks for leaks by tracing its own threads. */
 const SANITIZED =
   'echo "void *malloc(); void *p; int main() { p = malloc(9); p = 0; }" >a.c; cc -w -fsanitize=address a.c && ./a.out; echo $?';
+const NO_SHADOW = 'without control groups, memory is bounded by addresses, of which the sanitizer reserves terabytes';
 const DEBUGGED = 'gdb -batch -ex "break main" -ex run -ex "print 40 + 2" -ex kill ./b.out 2>&1 | grep -c "= 42"';
 const POLICY = `
 tiers:
@@ -35,7 +36,7 @@ async function bash(args: readonly string[], { stdin = '' }: RunOptions) {
 }
 
 describe('ringfence sh beside bash, with the same arguments', () => {
-  test.each<[string, string[], RunOptions?]>([
+  test.for<[string, string[], RunOptions?]>([
     ['a command', ['-c', 'echo hello']],
     ['a login shell', ['-lc', 'echo "a  b"']],
     ['options apart', ['-l', '-c', 'echo $((6*7))']],
@@ -61,7 +62,8 @@ describe('ringfence sh beside bash, with the same arguments', () => {
     ['nothing', ['-c', '']],
     ['a program that is not installed', ['-c', 'no-such-program-at-all']],
     ['names that look like flags of ringfence', ['-c', 'echo "$@"', 'x', '--json', '--socket', '--help']],
-  ])('ringfence sh gives the output and exit code of bash for %s', async (_, args, options = {}) => {
+  ])('ringfence sh gives the output and exit code of bash for %s', async ([_, args, options = {}], { skip }) => {
+    skip(args.includes(SANITIZED) && daemon.confinement.cgroup === 'none', NO_SHADOW);
     const [ours, theirs] = [await runCli(daemon, ['sh', ...args], options), await bash(args, options)];
     expect({ code: ours.code, stdout: ours.stdout }).toEqual({ code: theirs.code ?? 137, stdout: theirs.stdout });
   });

@@ -12,7 +12,9 @@ export const missingPodman = !existsSync(PODMAN)
   ? 'no Podman: run script/bootstrap --containers'
   : BUSYBOX === undefined
     ? 'no busybox-static: run script/bootstrap --containers'
-    : undefined;
+    : process.getuid?.() !== 0 && !existsSync('/usr/bin/newuidmap')
+      ? 'no uidmap, which Podman needs for a user who is not root: run script/bootstrap --containers'
+      : undefined;
 
 export interface ImageStore extends Disposable {
   /** Variables that lead an engine here. */
