@@ -23,6 +23,10 @@ function shownGoal({ ratio, most, least }: Goal, unit: Figure['unit']): string {
   return most !== undefined ? `≤ ${shown({ value: most, unit })}` : `≥ ${shown({ value: least ?? 0, unit })}`;
 }
 
+/** `@scope/name 1.2.3` of a peer: tables have its name alone, since peers/package.json has the rest. */
+const PEER = /(?:@[\w-]+\/)?([a-z]+(?:-[a-z]+)+) \d+\.\d+\.\d+/g;
+const withShortNames = (text: string): string => text.replaceAll(PEER, '$1');
+
 const goalOf = (it: Figure) =>
   it.goal ? `${shownGoal(it.goal, it.unit)}${isReached(it) ? '' : ': **not reached**'}` : '';
 
@@ -56,27 +60,27 @@ function namesOf(figures: readonly Figure[]): ReadonlyMap<Figure, string> {
   );
 }
 
-/** Figures in rows. One floor of all stands in the head of the column of ratios; `whole` rows say theirs each. */
-function table(figures: readonly Figure[], rowsAre: 'whole' | 'read together' = 'read together'): string {
+const line = (cells: readonly string[]) => `| ${cells.map((it) => it.replaceAll('|', '\\|')).join(' | ')} |`;
+
+/** Figures in rows. One floor of all stands in the head of the column of ratios. */
+function table(figures: readonly Figure[]): string {
   const floors = new Set(figures.flatMap(({ over }) => over?.floor ?? []));
-  const [only] = floors.size === 1 && rowsAre !== 'whole' ? floors : [];
+  const [only] = floors.size === 1 ? floors : [];
   const shownFloors = floorsOf(figures);
   const names = namesOf(figures);
-  const floorOf = (it: Figure) => (rowsAre === 'whole' ? it.over?.floor : shownFloors.get(it)) ?? '';
   const columns: [string, (it: Figure) => string][] = [
-    ['what', (it) => (rowsAre === 'whole' ? it.name : (names.get(it) ?? ''))],
+    ['what', (it) => names.get(it) ?? ''],
     ['first', ({ first, unit }) => (first === undefined ? '' : shown({ value: first, unit }))],
     ['median', shown],
     ['p95', ({ p95, unit }) => (p95 === undefined ? '' : shown({ value: p95, unit }))],
     ['p99', ({ p99, unit }) => (p99 === undefined ? '' : shown({ value: p99, unit }))],
     [`× ${only ?? 'its floor'} (spread)`, ({ over }) => (over ? shownRatio(over.ratio) : '')],
     ['allocated', ({ allocatedKiB }) => (allocatedKiB === undefined ? '' : `${short(allocatedKiB)} KiB`)],
-    ['floor', (it) => (only === undefined ? floorOf(it) : '')],
+    ['floor', (it) => (only === undefined ? (shownFloors.get(it) ?? '') : '')],
     ['to reach', goalOf],
   ];
   const used = columns.filter(([name, of]) => ALWAYS.has(name) || figures.some((it) => of(it) !== ''));
-  const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
-  const rows = figures.map((it) => line(used.map(([, of]) => of(it).replaceAll('|', '\\|'))));
+  const rows = figures.map((it) => line(used.map(([, of]) => of(it))));
   return [line(used.map(([name]) => name)), `|${'---|'.repeat(used.length)}`, ...rows].join('\n');
 }
 
@@ -93,19 +97,21 @@ function section(result: BenchResult): string {
   ].join('\n\n');
 }
 
-/** The goals that are missed; those that are reached stand with their figures. Rows of other benches stay as `page` has them. */
-function goals({ benches }: Results, page: string): string {
-  const titles = Object.values(benches).map((it) => `| ${it.title}: `);
-  const figures = Object.values(benches).flatMap(({ title, figures: its }) =>
-    its.filter((it) => it.goal).map((it) => ({ ...it, name: `${title}: ${it.name}` })),
+/** The goals that are missed, whose floors stand with their figures below. Rows of other benches stay as `page` has them. */
+function missedGoals({ benches }: Results, page: string): string {
+  const rows = Object.values(benches).flatMap(({ title, figures }) =>
+    figures
+      .filter((it) => !isReached(it))
+      .map((it) => {
+        const ratio = it.over && it.goal?.ratio !== undefined ? `${short(it.over.ratio.median)} ×` : shown(it);
+        return line([`${title}: ${it.name}`, ratio, it.goal ? shownGoal(it.goal, it.unit) : '']);
+      }),
   );
-  const [head = '', line = '', ...rows] = table(figures, 'whole').split('\n');
+  const titles = Object.values(benches).map((it) => `| ${it.title}: `);
   const [, , ...before] = (sectionsOf(page).get(GOALS) ?? '').split('\n').filter((it) => it.startsWith('|'));
-  const all = [...rows, ...before.filter((row) => !titles.some((it) => row.startsWith(it)))];
-  return [head, line, ...all.filter(isMissed)].join('\n');
+  const others = before.filter((row) => !titles.some((it) => row.startsWith(it)));
+  return [line(['what', 'is', 'to reach']), '|---|---|---|', ...rows, ...others].join('\n');
 }
-
-const isMissed = (row: string): boolean => row.includes('**not reached**');
 
 /** The sections of a page by their titles. */
 function sectionsOf(page: string): Map<string, string> {
@@ -125,12 +131,12 @@ export function toMarkdown(results: Results, page: string, notes: string): strin
     .at(-1);
   const on = Object.values(results.machine).join(', ');
   const about =
-    'ratios are of subjects that took turns in one run, with the spread over its rounds; milliseconds are this machine’s; *load* is its load average at the start, ″ what the row above has there.';
+    'ratios are of subjects that took turns in one run, with the spread over its rounds; milliseconds are this machine’s; *load* is its load average at the start, ″ what the row above has there; versions of peers are in [their package.json](../bench/peers/package.json).';
   const sections = sectionsOf(page);
   for (const it of sectionsOf(notes).keys()) sections.delete(it);
   sections.set(
     GOALS,
-    `## ${GOALS}\n\nOnly what is missed; the tables below have what is reached, too.\n\n${goals(results, page)}`,
+    `## ${GOALS}\n\nOnly what is missed; the tables below have what is reached, and all floors.\n\n${missedGoals(results, page)}`,
   );
   for (const it of [...(paced ? [paced] : []), ...Object.values(others)]) sections.set(it.title, section(it));
   const parts = [
@@ -140,7 +146,7 @@ export function toMarkdown(results: Results, page: string, notes: string): strin
     ...sections.values(),
     notes.trim(),
   ];
-  return `${parts.join('\n\n')}\n`;
+  return withShortNames(`${parts.join('\n\n')}\n`);
 }
 
 /** Writes the page and its pictures. */

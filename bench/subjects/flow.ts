@@ -110,7 +110,6 @@ interface Bytes {
   /** The tool lists, complete, and without parts that clients show no model. */
   readonly list: number;
   readonly shownList: number;
-  readonly byStep: Readonly<Record<Step, number>>;
   readonly results: number;
 }
 
@@ -119,11 +118,10 @@ async function bytesOf({ lines, steps }: Agent): Promise<Bytes> {
   const shownLists = lists.map(({ tools }) =>
     tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
   );
-  const byStep = {} as Record<Step, number>;
-  for (const it of STEPS) byStep[it] = (await steps[it]()).reduce((sum, result) => sum + shownBytes(result), 0);
+  let results = 0;
+  for (const it of STEPS) for (const result of await steps[it]()) results += shownBytes(result);
   const sizeOf = (all: readonly object[]) => all.reduce((sum, it) => sum + Buffer.byteLength(JSON.stringify(it)), 0);
-  const results = Object.values(byStep).reduce((sum, it) => sum + it, 0);
-  return { list: sizeOf(lists), shownList: sizeOf(shownLists), byStep, results };
+  return { list: sizeOf(lists), shownList: sizeOf(shownLists), results };
 }
 
 /** Milliseconds of each step, per round. */
@@ -163,8 +161,6 @@ function tell(bench: Context, all: readonly { readonly agent: Agent; readonly by
     );
     bench.value(`list of tools, as models are given it: ${agent.name}`, kib(bytes.shownList), 'KiB');
     bench.value(`results of nine calls: ${agent.name}`, kib(bytes.results), 'KiB');
-    const steps = STEPS.map((it) => `${it} ${bytes.byStep[it]}`).join(', ');
-    bench.say(`Bytes of each result of ${agent.name}: ${steps}.`);
   }
   const [own, ...others] = all;
   if (!own || others.length === 0) return;
