@@ -8,6 +8,7 @@ import { Egress } from '../hosts/egress.ts';
 import type { HostMasks } from '../hosts/host-masks.ts';
 import { childrenOf } from '../hosts/host-process.ts';
 import { Hosts, type HostsOptions } from '../hosts/hosts.ts';
+import { IdleHeap } from '../hosts/idle-heap.ts';
 import type { Quarantine } from '../hosts/quarantine/quarantine.ts';
 import { BackgroundCommands } from '../pipeline/execute/background/background-commands.ts';
 import type { Running } from '../services/capability.ts';
@@ -56,5 +57,6 @@ export function createHosts(
   const background = new BackgroundCommands({ ...options, hosts, powers });
   const forwards = new Forwards({ ...options, background, previews, powers });
   const { masks, quarantine } = given;
-  return { egress, hosts, masks, quarantine, previews, background, forwards };
+  const heap = parts.use(new IdleHeap(powers));
+  return { egress, hosts, heap, masks, quarantine, previews, background, forwards };
 }

@@ -9,7 +9,7 @@ import type { Powers, Timer } from '../base/powers.ts';
 /** Milliseconds without use after which a thread collects; the next call then takes 1 to 5 ms more (measured). */
 const IDLE_MS = 30_000;
 
-export class IdleHeap {
+export class IdleHeap implements Disposable {
   readonly #powers: Pick<Powers, 'after' | 'monotonicMs'>;
   readonly #collect: () => void;
   #usedMs = 0;
@@ -24,6 +24,10 @@ export class IdleHeap {
   used(): void {
     this.#usedMs = this.#powers.monotonicMs();
     this.#timer ??= this.#powers.after(IDLE_MS, () => this.#look());
+  }
+
+  [Symbol.dispose](): void {
+    this.#timer?.cancel();
   }
 
   #look(): void {

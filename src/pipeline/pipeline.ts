@@ -4,7 +4,7 @@ import type { Limits } from '../base/limits.ts';
 import type { Powers } from '../base/powers.ts';
 import type { Egress } from '../hosts/egress.ts';
 import type { Hosts } from '../hosts/hosts.ts';
-import { IdleHeap } from '../hosts/idle-heap.ts';
+import type { IdleHeap } from '../hosts/idle-heap.ts';
 import type { Quarantine } from '../hosts/quarantine/quarantine.ts';
 import { proposeRule } from '../policy/explain.ts';
 import type { PolicyQuestion } from '../policy/question.ts';
@@ -84,6 +84,8 @@ export interface PipelineParts {
   readonly permission: PermissionParts;
   readonly turns: JudgingTurns;
   readonly cache: ResultCache<CachedResult>;
+  /** Is told of each call that ends. */
+  readonly heap: IdleHeap;
   /** Undefined if calls are not traced. */
   readonly tracer: Tracer | undefined;
   viewOf: ExecuteParts['viewOf'];
@@ -124,7 +126,6 @@ export function createPipeline(given: PipelineParts): Pipeline {
     writes: new WritesByPrincipal(given.powers.uuid()),
   };
   const { auditLog, approvals, ledger, limits, powers, tracer } = parts;
-  const idle = new IdleHeap(powers);
   const queue = new FairQueue(limits);
   const metrics = new CallMetrics(limits);
   const asked: PermissionParts = { ...parts.permission, refused: (call, of) => isRefused(call, of, approvals) };
@@ -148,7 +149,7 @@ export function createPipeline(given: PipelineParts): Pipeline {
     tracer,
     forget: (call) => {
       prepared.forget(call);
-      idle.used();
+      parts.heap.used();
     },
   });
   return {

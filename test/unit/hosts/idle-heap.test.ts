@@ -12,8 +12,9 @@ beforeEach(() => {
   timers = [];
   collected = 0;
   const after = (ms: number, fn: () => void) => {
-    timers.push({ atMs: nowMs + ms, fn });
-    return { cancel() {} };
+    const timer = { atMs: nowMs + ms, fn };
+    timers.push(timer);
+    return { cancel: () => void timers.splice(timers.indexOf(timer), 1) };
   };
   heap = new IdleHeap({ after, monotonicMs: () => nowMs }, () => (collected += 1));
 });
@@ -44,6 +45,14 @@ test('a thread in use is not collected, and one that was used is, once', () => {
   heap.used();
   pass(31_000);
   expect(collected).toBe(2);
+});
+
+test('a daemon that is closed collects nothing afterwards', () => {
+  heap.used();
+  heap[Symbol.dispose]();
+  heap.used();
+  pass(60_000);
+  expect(collected).toBe(0);
 });
 
 test('garbage of a burst goes back to the machine', async () => {
