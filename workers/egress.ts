@@ -1,6 +1,7 @@
 /** Entry of the egress proxy: perimeter, frames of the gateway on fd 3, listeners of commands on fd 4. */
 import { lookup, resolve4, resolve6 } from 'node:dns/promises';
 import { silentLog, systemPowers } from '../src/base/powers.ts';
+import { IdleHeap } from '../src/hosts/idle-heap.ts';
 import type { DoorAnswer, DoorQuestion, FromProxy, ToProxy } from '../src/sandbox/egress/messages.ts';
 import { EgressProxy } from '../src/sandbox/egress/proxy.ts';
 import { GatewayLine } from './gateway-line.ts';
@@ -13,6 +14,7 @@ establishPerimeter(LISTENERS_FD);
 
 const gateway = new GatewayLine<ToProxy, FromProxy>(receive);
 const powers = systemPowers(silentLog);
+const heap = new IdleHeap(powers);
 let proxy: EgressProxy | undefined;
 
 /** Addresses of a name, in the order of the machine's settings. */
@@ -38,6 +40,7 @@ function ask(token: string, question: DoorQuestion): Promise<DoorAnswer> {
 }
 
 function receive(message: ToProxy): void {
+  heap.used();
   if ('setup' in message) {
     const { limits, outgoing } = message.setup;
     gateway.limits = limits;

@@ -1,5 +1,7 @@
 /** Entry of a tier host. */
 import { extname } from 'node:path';
+import { silentLog, systemPowers } from '../src/base/powers.ts';
+import { IdleHeap } from '../src/hosts/idle-heap.ts';
 import { GATEWAY_FD } from './gateway-line.ts';
 import { TierHost } from './host/tier-host.ts';
 import { establishPerimeter, lastSocketFrom } from './perimeter.ts';
@@ -10,3 +12,5 @@ establishPerimeter(lastSocketFrom(GATEWAY_FD));
 process.umask(0o022);
 const moduleAt = (name: string) => new URL(`./${name}${extname(import.meta.url)}`, import.meta.url);
 new TierHost(moduleAt('worker'), moduleAt('shadow-thread'));
+// This thread has little to do from here on: what its start took goes back.
+new IdleHeap(systemPowers(silentLog)).used();
