@@ -1,19 +1,22 @@
 /*
- * enter FILE_BYTES OPEN_FILES CPU_SECONDS ADDRESS_BYTES PROCESSES BUILT GATE PROGRAM [ARGUMENT ...]
+ * enter FILE_BYTES OPEN_FILES CPU_SECONDS ADDRESS_BYTES DATA_BYTES PROCESSES BUILT GATE PROGRAM [ARGUMENT ...]
  *
- * The first program in a sandbox whose files are an image's, where no bash of the machine is: sets the limits ("-" for one
- * that is not set), says on descriptor BUILT that the sandbox is there, waits for a line on GATE, and becomes PROGRAM,
- * which it looks up in PATH. Without the line, or with "-" for both descriptors, it ends or goes on.
+ * The first program in a sandbox whose files are an image's, where no bash of the machine is, and before the programs of
+ * tools: dies with the thread that started it, sets the limits ("-" for one that is not set), says on descriptor BUILT
+ * that the sandbox is there, waits for a line on GATE, and becomes PROGRAM, which it looks up in PATH. Without the line,
+ * or with "-" for both descriptors, it ends or goes on.
  */
 #include <asm/errno.h>
 #include <asm/resource.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
 
 #include "kernel.h"
 #include "namespaces.h"
 
 #define PATH_BYTES_MAX 4096
-#define FIXED 8
+#define FIXED 9
 #define NOT_FOUND 127
 #define NOT_RUN 126
 
@@ -98,8 +101,10 @@ static int run(int argc, char **argv, char **env) {
   bound(RLIMIT_NOFILE, argv[2], 0);
   bound(RLIMIT_CPU, argv[3], 1);
   bound(RLIMIT_AS, argv[4], 0);
-  bound(RLIMIT_NPROC, argv[5], 0);
-  if (!wait_at(argv[6], argv[7])) return 1;
+  bound(RLIMIT_DATA, argv[5], 0);
+  bound(RLIMIT_NPROC, argv[6], 0);
+  CALL2(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
+  if (!wait_at(argv[7], argv[8])) return 1;
   const long error = execute(argv + FIXED, env);
   say(argv[FIXED]);
   say(error == -ENOENT ? ": not found in the image\n" : ": can't be run in the image\n");

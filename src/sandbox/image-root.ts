@@ -5,10 +5,12 @@
 import { lstatSync, readdirSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { ToolError } from '../base/errors.ts';
+import { MiB } from '../base/limits/units.ts';
 import type { CommandBounds, Limits } from '../base/limits.ts';
 import { nativeProgram } from '../base/native-programs.ts';
 import { IMAGE_FILES, toArgs } from './bubblewrap.ts';
 import type { Gate, Rlimits } from './command/prologue.ts';
+import { entering } from './launch.ts';
 import type { Mount } from './mount.ts';
 
 /** An unpacked image. */
@@ -83,12 +85,12 @@ export function toEnterWords(
 ): string[] {
   const { cpuMs, processes, fileMb } = bounds;
   const { openFiles, addressMib, threadsPerProcess } = rlimits;
-  const limits = [
-    fileMb * 1024 * 1024,
+  const limits = {
+    fileBytes: fileMb * MiB,
     openFiles,
-    Math.ceil(cpuMs / 1000) + 1,
-    addressMib === undefined ? '-' : addressMib * 1024 * 1024,
-    threadsPerProcess === undefined ? '-' : processes * threadsPerProcess + 16,
-  ];
-  return [ENTER, ...[...limits, gate?.builtFd ?? '-', gate?.fd ?? '-'].map((it) => `${it}`), ...argv];
+    cpuSeconds: Math.ceil(cpuMs / 1000) + 1,
+    addressBytes: addressMib && addressMib * MiB,
+    processes: threadsPerProcess && processes * threadsPerProcess + 16,
+  };
+  return [...entering(limits, { program: ENTER, gate }), ...argv];
 }

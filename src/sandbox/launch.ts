@@ -3,7 +3,9 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { release } from 'node:os';
 import type { Limits } from '../base/limits.ts';
+import { nativeProgram } from '../base/native-programs.ts';
 import type { HostGroup } from './cgroup/cgroup.ts';
+import type { Gate } from './command/prologue.ts';
 import type { identity } from './entry-rights.ts';
 import { findProgram } from './find-program.ts';
 import type { HostBinds } from './host-binds.ts';
@@ -93,6 +95,29 @@ export function rlimits({ openFilesMax }: Limits, { openFiles = 0, dataMb }: Pro
   ];
   if (dataMb !== undefined) bounds.push(`--data=${dataMb * MIB}:${dataMb * MIB}`);
   return prlimit === undefined ? [] : [prlimit, ...bounds, '--'];
+}
+
+/** Limits that native/enter.c sets, each for one process; absent ones stay as they are. */
+interface EnterLimits {
+  readonly fileBytes?: number | undefined;
+  readonly openFiles?: number | undefined;
+  readonly cpuSeconds?: number | undefined;
+  readonly addressBytes?: number | undefined;
+  /** Memory that it fills; runtimes reserve far more address space. */
+  readonly dataBytes?: number | undefined;
+  readonly processes?: number | undefined;
+}
+
+/**
+ * Command prefix that sets limits which nothing can raise, and has a program die with the thread that starts it. With a
+ * gate it says that it is there, and waits.
+ */
+export function entering(
+  { fileBytes, openFiles, cpuSeconds, addressBytes, dataBytes, processes }: EnterLimits,
+  { program = nativeProgram('enter'), gate }: { program?: string; gate?: Gate | undefined } = {},
+): [string, ...string[]] {
+  const words = [fileBytes, openFiles, cpuSeconds, addressBytes, dataBytes, processes, gate?.builtFd, gate?.fd];
+  return [program, ...words.map((it) => `${it ?? '-'}`)];
 }
 
 /** Command prefix that makes a process die with the daemon's thread that started it, where bubblewrap does not ensure that. */

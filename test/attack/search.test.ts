@@ -120,7 +120,7 @@ test('a ripgrep ends with the thread that started it', async () => {
     workerData: { workspace, pattern: slow('ORPHANED') },
   });
   thread.on('error', () => {});
-  // Until it becomes ripgrep, the process is setpriv or prlimit.
+  // Until it becomes ripgrep, the process is the program that sets its limits.
   await until(
     () => processesWith('<ORPHANED>').some((pid) => readFileSync(`/proc/${pid}/comm`, 'utf8') === 'rg\n'),
     20_000,

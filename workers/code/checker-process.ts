@@ -8,8 +8,8 @@ import { ToolError } from '../../src/base/errors.ts';
 import type { Limits } from '../../src/base/limits.ts';
 import type { Powers } from '../../src/base/powers.ts';
 import { parseJson } from '../../src/base/text/json.ts';
+import { entering } from '../../src/sandbox/launch.ts';
 import type { SourceText } from '../../src/tools/source/checkers.ts';
-import { boundedLaunch } from '../symbols/language-process.ts';
 
 const require = createRequire(import.meta.url);
 
@@ -86,9 +86,13 @@ export function runChecker({ script, args, cwd, input = '' }: CheckerRun, parts:
   const { limits, powers, signal } = parts;
   const { checkerMemoryBytes: memoryBytes, checkerOutputBytes: limit } = limits;
   signal.throwIfAborted();
-  const [program, ...rest] = boundedLaunch({ program: process.execPath, args: [script, ...args], memoryBytes });
+  const [program, ...before] = entering({ dataBytes: memoryBytes });
   // No PATH: it has no programs to start.
-  const child = powers.spawn(program as string, rest, { stdio: 'pipe', cwd, env: { NO_COLOR: '1' } });
+  const child = powers.spawn(program, [...before, process.execPath, script, ...args], {
+    stdio: 'pipe',
+    cwd,
+    env: { NO_COLOR: '1' },
+  });
   const { promise, resolve, reject } = Promise.withResolvers<CheckerResult>();
   const pieces = { stdout: [] as Buffer[], stderr: [] as Buffer[] };
   let bytes = 0;

@@ -8,7 +8,7 @@ import type { Readable } from 'node:stream';
 import { ToolError } from '../../src/base/errors.ts';
 import type { Limits } from '../../src/base/limits.ts';
 import type { Powers } from '../../src/base/powers.ts';
-import { findProgram } from '../../src/sandbox/find-program.ts';
+import { entering } from '../../src/sandbox/launch.ts';
 
 export interface RipgrepRun {
   /** Arguments; each text from the caller follows an option. */
@@ -51,7 +51,7 @@ class NamesTooLong {
 export class Ripgrep {
   readonly #limits: Limits;
   readonly #powers: Powers;
-  #prefix: Promise<string[]> | undefined;
+  #prefix: Promise<[string, ...string[]]> | undefined;
   #running = 0;
   readonly #waiters: (() => void)[] = [];
 
@@ -69,11 +69,8 @@ export class Ripgrep {
     await this.#enter(run.signal);
     try {
       run.signal.throwIfAborted();
-      await this.#spawn(
-        program as string,
-        [...before, ...ALWAYS, ...(run.onTooDeep ? [] : ['--no-messages']), ...run.args],
-        run,
-      );
+      const quiet = run.onTooDeep ? [] : ['--no-messages'];
+      await this.#spawn(program, [...before, ...ALWAYS, ...quiet, ...run.args], run);
     } finally {
       this.#running -= 1;
       this.#waiters.shift()?.();
@@ -102,7 +99,7 @@ export class Ripgrep {
   }
 
   /** A failure is not cached: ripgrep may be installed meanwhile. */
-  #launch(): Promise<string[]> {
+  #launch(): Promise<[string, ...string[]]> {
     this.#prefix ??= launchOf(this.#limits).catch((error: unknown) => {
       this.#prefix = undefined;
       throw error;
@@ -185,17 +182,12 @@ export class Ripgrep {
   }
 }
 
-/** Program and arguments before ripgrep's own, so that it dies with the thread that started it and can't fill the memory. */
-async function launchOf({ searchMemoryBytes, searchThreadsMax }: Limits): Promise<string[]> {
-  const setpriv = findProgram('setpriv');
-  const prlimit = findProgram('prlimit');
-  return [
-    ...(setpriv === undefined ? [] : [setpriv, '--pdeathsig', 'KILL', '--']),
-    ...(prlimit === undefined ? [] : [prlimit, `--as=${searchMemoryBytes}`, '--']),
-    await installed(),
-    `--threads=${Math.min(availableParallelism(), searchThreadsMax)}`,
-  ];
-}
+/** Program and arguments before ripgrep's own. */
+const launchOf = async ({ searchMemoryBytes, searchThreadsMax }: Limits): Promise<[string, ...string[]]> => [
+  ...entering({ addressBytes: searchMemoryBytes }),
+  await installed(),
+  `--threads=${Math.min(availableParallelism(), searchThreadsMax)}`,
+];
 
 async function installed(): Promise<string> {
   try {

@@ -7,7 +7,7 @@ import type { Readable, Writable } from 'node:stream';
 import type { ErrorCodes, MessageConnection } from 'vscode-jsonrpc/node';
 import { ToolError } from '../../src/base/errors.ts';
 import type { Powers } from '../../src/base/powers.ts';
-import { findProgram } from '../../src/sandbox/find-program.ts';
+import { entering } from '../../src/sandbox/launch.ts';
 
 export interface LanguageProcessOptions {
   /** The name of the process in errors. */
@@ -42,9 +42,10 @@ export class LanguageProcess implements Disposable {
 
   constructor(options: LanguageProcessOptions) {
     this.#options = options;
-    const [program, ...args] = boundedLaunch(options) as [string, ...string[]];
+    const [program, ...args] = entering({ dataBytes: options.memoryBytes });
+    const words = [...args, options.program, ...options.args];
     // No PATH: it has no programs to start.
-    const child = options.powers.spawn(program, args, { stdio: 'pipe', cwd: '/', env: { ...options.env } });
+    const child = options.powers.spawn(program, words, { stdio: 'pipe', cwd: '/', env: { ...options.env } });
     this.#child = child;
     this.#ended = new Promise((resolve) => {
       child.once('error', (error) => {
@@ -163,22 +164,6 @@ export class LanguageProcess implements Disposable {
 /** Whether the library itself made the error, for a message that was not delivered. */
 const isOurOwn = (code: number, codes: typeof ErrorCodes): boolean =>
   code === codes.MessageWriteError || code === codes.PendingResponseRejected || code === codes.ConnectionInactive;
-
-/** Program and arguments, so that the child dies with the thread that started it and can't fill the memory. */
-export function boundedLaunch({
-  program,
-  args,
-  memoryBytes,
-}: Pick<LanguageProcessOptions, 'program' | 'args' | 'memoryBytes'>): string[] {
-  const setpriv = findProgram('setpriv');
-  const prlimit = findProgram('prlimit');
-  return [
-    ...(setpriv === undefined ? [] : [setpriv, '--pdeathsig', 'KILL', '--']),
-    // Bounds the data that it fills; runtimes reserve far more address space.
-    ...(prlimit === undefined ? [] : [prlimit, `--data=${memoryBytes}`, '--']),
-    ...[program, ...args],
-  ];
-}
 
 async function connect(from: Readable, to: Writable): Promise<MessageConnection> {
   const { createMessageConnection, StreamMessageReader, StreamMessageWriter } = await import('vscode-jsonrpc/node');

@@ -3,8 +3,8 @@ import { resolve } from 'node:path';
 import { ToolError } from '../../src/base/errors.ts';
 import type { Limits } from '../../src/base/limits.ts';
 import type { Powers } from '../../src/base/powers.ts';
+import { entering } from '../../src/sandbox/launch.ts';
 import { TaskQueue } from '../task-queue.ts';
-import { boundedLaunch } from './language-process.ts';
 import type { FileDiagnostic } from './type-problems.ts';
 import { typescriptProgram } from './typescript-server.ts';
 
@@ -44,12 +44,13 @@ export class TypeScriptCompiler {
   #run({ workspace, path, strict }: ProjectCheck, signal: AbortSignal): Promise<string> {
     const { typeCheckMemoryBytes: memoryBytes, symbolAnswerBytes, searchThreadsMax } = this.#limits;
     const args = ['-p', resolve(workspace, path), ...FIXED, ...(strict ? ['--strict'] : [])];
-    const [program, ...rest] = boundedLaunch({ program: typescriptProgram(), args, memoryBytes }) as [
-      string,
-      ...string[],
-    ];
+    const [program, ...before] = entering({ dataBytes: memoryBytes });
     const env = { GOMEMLIMIT: `${Math.floor(memoryBytes * COLLECT_AT)}`, GOMAXPROCS: `${searchThreadsMax}` };
-    const child = this.#powers.spawn(program, rest, { stdio: ['ignore', 'pipe', 'pipe'], cwd: workspace, env });
+    const child = this.#powers.spawn(program, [...before, typescriptProgram(), ...args], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      cwd: workspace,
+      env,
+    });
     const done = Promise.withResolvers<string>();
     const chunks: Buffer[] = [];
     let bytes = 0;
@@ -70,15 +71,19 @@ export class TypeScriptCompiler {
     });
     child.once('error', (error) => end(crashed(error.message)));
     child.once('close', (code) => {
-      // 0: no errors, 1 and 2: errors.
-      if (code !== null && code <= 2 && !/^fatal error/m.test(stderr)) done.resolve(Buffer.concat(chunks).toString());
-      else done.reject(/out of memory|cannot allocate/i.test(stderr) ? noMemory(memoryBytes) : crashed(stderr));
+      // 0: no errors, 1 and 2: errors; 2 also where Go's runtime ends it, which says so.
+      const isWhole = code !== null && code <= 2 && !CRASH.test(stderr);
+      if (isWhole) done.resolve(Buffer.concat(chunks).toString());
+      else done.reject(NO_MEMORY.test(stderr) ? noMemory(memoryBytes) : crashed(stderr));
     });
     return done.promise.finally(() => signal.removeEventListener('abort', abort));
   }
 }
 
 const STDERR_CHARS_KEPT = 4096;
+const CRASH = /^(fatal error|panic|SIG\w+): /m;
+/** A fault that is no panic is one of Go's memory manager, which got none. */
+const NO_MEMORY = /out of memory|cannot allocate|^SIGSEGV/im;
 
 /** `composite` and a build file would demand to be written. */
 const FIXED = [

@@ -172,14 +172,15 @@ describe.each(ARCHES)('built for %s', (arch, launcher) => {
 
     test('limits can be lowered and not raised by the program that follows', async ({ skip }) => {
       if (missing !== undefined) return skip(missing);
-      const line = 'ulimit -n; ulimit -f; ulimit -t; ulimit -Ht; ulimit -v; ulimit -n 999 2>/dev/null || echo kept';
-      const words = ['1048576', '123', '50', '-', '-', '-', '-', 'bash', '-c', line];
-      expect(await entered(words)).toMatchObject({ out: '123\n1024\n50\n51\nunlimited\nkept\n', status: 0 });
+      const line =
+        'ulimit -n; ulimit -f; ulimit -t; ulimit -Ht; ulimit -v; ulimit -d; ulimit -n 999 2>/dev/null || echo kept';
+      const words = ['1048576', '123', '50', '-', '67108864', '-', '-', '-', 'bash', '-c', line];
+      expect(await entered(words)).toMatchObject({ out: '123\n1024\n50\n51\nunlimited\n65536\nkept\n', status: 0 });
     });
 
     test('a program that no folder of PATH holds is 127, and one that is no program 126', async ({ skip }) => {
       if (missing !== undefined) return skip(missing);
-      const none = ['-', '-', '-', '-', '-', '-', '-'];
+      const none = Array.from({ length: 8 }, () => '-');
       const env = { PATH: '/no/such::/usr/bin:relative' };
       expect(await entered([...none, 'no-such'], env)).toMatchObject({
         err: 'no-such: not found in the image\n',
@@ -196,7 +197,7 @@ describe.each(ARCHES)('built for %s', (arch, launcher) => {
         ['\n', 0],
         ['', 1],
       ] as const) {
-        const words = [join(built, 'enter'), '-', '-', '-', '-', '-', '4', '3', 'echo', 'ran'];
+        const words = [join(built, 'enter'), '-', '-', '-', '-', '-', '-', '4', '3', 'echo', 'ran'];
         const child = start(words, ['ignore', 'pipe', 'inherit', 'pipe', 'pipe']);
         const ended = new Promise((resolve) => child.once('exit', resolve));
         (child.stdio[3] as Socket).on('error', () => {}).end(line);
