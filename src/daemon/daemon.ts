@@ -285,7 +285,7 @@ function createGateway(config: Config, services: Services) {
     ...ran,
     confinement: toShown(sandbox.confinement),
     ...wallsOf(sandbox.confinement),
-    warm: (session) => warmFor(session, { hosts: ran.hosts, policies, powers }),
+    warm: (session) => warmFor(session, { hosts: ran.hosts, policies, limits, powers }),
     ...hostsToTell(ran.hosts, capabilities.running),
     cache: cachesOf(cache, records.webCache),
     listeners: services.addresses,

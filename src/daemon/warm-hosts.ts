@@ -1,5 +1,6 @@
 /** Starts hosts before calls need them: a start takes a tenth of a second, and longer on a busy machine. */
 
+import type { Limits } from '../base/limits.ts';
 import { type Powers, settlesWithin } from '../base/powers.ts';
 import { TIERS } from '../base/result-shapes.ts';
 import { principalOf } from '../gateway/authenticate.ts';
@@ -17,11 +18,9 @@ import type { Workspaces } from './workspaces.ts';
 interface WarmParts {
   readonly hosts: Hosts;
   readonly policies: Policies;
+  readonly limits: Limits;
   readonly powers: Pick<Powers, 'after'>;
 }
-
-/** Milliseconds after the start of a session at which hosts are started that no call asked for. */
-const OTHERS_AFTER_MS = 1000;
 
 /** Longest time in ms that a daemon waits before it listens for the walk of a large workspace, which its first host needs. */
 const BEGIN_MS_MAX = 100;
@@ -78,7 +77,7 @@ async function beginReads({ hosts, policies, workspaces, powers }: StartParts): 
  * Starts the hosts for a new session's tools that need no approval: that of reads at once, the others soon. A first call
  * has the processors to itself, and a session for one call starts no host that it does not use.
  */
-export function warmFor(session: Session, { hosts, policies, powers }: WarmParts): void {
+export function warmFor(session: Session, { hosts, policies, limits, powers }: WarmParts): void {
   const policy = session.policy();
   const { id: sessionId, principal, workspace, root, toolset } = session.options;
   const view = policies.viewOf({ policy, principal, sessionId, workspace, root });
@@ -90,7 +89,7 @@ export function warmFor(session: Session, { hosts, policies, powers }: WarmParts
     .map((tier) => ({ tier, workspace, view, principal, ...heapOf(policy, tier) }));
   if (!first) return;
   const warming = hosts.warm([first]);
-  powers.after(OTHERS_AFTER_MS, async () => {
+  powers.after(limits.hostsAheadMs, async () => {
     await warming;
     if (session.isEnding) return;
     await hosts.warm(others);

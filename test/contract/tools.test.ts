@@ -68,7 +68,8 @@ function makeRepository(folder: string): void {
 
 /** Restores the workspace that the examples expect. */
 beforeEach(() => {
-  for (const name of readdirSync(daemon.workspace)) rmSync(join(daemon.workspace, name), { recursive: true, maxRetries: 5 });
+  for (const name of readdirSync(daemon.workspace))
+    rmSync(join(daemon.workspace, name), { recursive: true, maxRetries: 5 });
   mkdirSync(join(daemon.workspace, 'docs'), { recursive: true });
   writeFileSync(join(daemon.workspace, 'notes.txt'), 'first line\nsecond line\nthird line\n');
   writeFileSync(join(daemon.workspace, 'docs/guide.md'), '# Guide\n');

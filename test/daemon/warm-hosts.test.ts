@@ -5,7 +5,11 @@ import { afterEach, expect, test } from 'vitest';
 import { dataOf, type OpenDaemon, openDaemon, removeTree, temporaryDir, until } from '../support/daemon.ts';
 
 let daemon: OpenDaemon | undefined;
-afterEach(() => daemon?.[Symbol.asyncDispose]());
+const folders: string[] = [];
+afterEach(async () => {
+  await daemon?.[Symbol.asyncDispose]();
+  for (const it of folders.splice(0)) removeTree(it);
+});
 
 interface Status {
   readonly hosts: readonly { readonly tier: string; readonly pid: number; readonly restarts: number }[];
@@ -51,6 +55,24 @@ test('a session to which stricter path rules apply gets a host of its own', asyn
 test('a daemon whose policy asks before reads starts no host for them', async () => {
   daemon = await openDaemon({ policy: 'tiers:\n  read_only: { decision: ask }\n' });
   expect(await readers(daemon)).toEqual([]);
+});
+
+test('hosts of writes and commands start for a session that stays, and none for one that is over by then', async () => {
+  const [left, stays] = [temporaryDir('ws'), temporaryDir('ws')];
+  folders.push(left, stays);
+  const open = await openDaemon({ limits: { hostsAheadMs: 300 }, args: ['--workspace', left, '--workspace', stays] });
+  daemon = open;
+  const startedFor = (workspace: string) =>
+    open
+      .log()
+      .split('\n')
+      .filter((it) => it.includes('tier host ready') && it.includes(workspace))
+      .map((it) => /"tier":"(\w+)"/.exec(it)?.[1]);
+  await (await open.connect({ workspace: left }))[Symbol.asyncDispose]();
+  await using _ = await open.connect({ workspace: stays });
+  await until(() => startedFor(stays).includes('execute'));
+  expect(startedFor(stays).sort()).toEqual(['execute', 'read_only', 'write']);
+  expect(startedFor(left).filter((it) => it !== 'read_only')).toEqual([]);
 });
 
 test('a daemon starts whose workspace has an invalid policy of its own', async () => {

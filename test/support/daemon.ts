@@ -103,6 +103,9 @@ export function countStart(): void {
  */
 const PROOF = join(tmpdir(), 'sandbox-proof.json');
 
+/** Hosts start for the calls of a test, and none beside. */
+const ON_DEMAND = { hostsAheadMs: 3_600_000 };
+
 /** Folders and files of a daemon under test. */
 function makePlace(options: OpenOptions) {
   const stateDir = options.stateDir ?? temporaryDir('state');
@@ -112,7 +115,7 @@ function makePlace(options: OpenOptions) {
   mkdirSync(stateDir, { recursive: true, mode: 0o700 });
   const text = options.policy ?? BUILT_IN_DEFAULT;
   writeFileSync(policy, options.ownRates ? text : withoutRates(text), { mode: 0o600 });
-  writeFileSync(config, JSON.stringify({ internalLimits: options.limits ?? {}, ...options.config }));
+  writeFileSync(config, JSON.stringify({ internalLimits: { ...ON_DEMAND, ...options.limits }, ...options.config }));
   const proof = join(stateDir, 'sandbox-proof.json');
   if (existsSync(PROOF) && !existsSync(proof)) copyFileSync(PROOF, proof);
   const socket = join(stateDir, 'd.sock');

@@ -26,6 +26,8 @@ export const hostLimits = {
   hostMemoryMb: 1024,
   /** Time from the spawn of a host to its first frame: a third of a second, and 15 s on an emulated or busy machine. */
   hostStartMs: 30_000,
+  /** Time from the start of a session to that of hosts which no call has asked for. */
+  hostsAheadMs: 1_000,
   /** Idle time after which a host is ended. */
   hostIdleMs: 300_000,
   /** Time for the tools of one host to report their health. */
