@@ -29,13 +29,13 @@ export interface ToolJob {
   /** The tool's plan for this call, or the answers to its requests. */
   readonly planned?: unknown;
   /** Hashes of the files as a person saw them, which the call may replace; absent if nobody was asked. Null: no such file. */
-  readonly preImages?: readonly { readonly path: string; readonly hash: string | null }[];
+  readonly preImages?: readonly { readonly path: string; readonly hash: string | null }[] | undefined;
   /** The tool's state for the workspace. */
   readonly state?: unknown;
   /** Id of the preview whose overlay its command changes instead of the workspace. */
   readonly overlay?: string;
   /** Id of the preview that the job is about. */
-  readonly kept?: string;
+  readonly kept?: string | undefined;
 }
 
 /** A tool reads a page, in a host without workspace and network. */
@@ -202,7 +202,7 @@ export interface JobUsage {
   processes?: number;
   verdict: Verdict;
   enforcedBy: string;
-  truncatedBytes?: number;
+  truncatedBytes?: number | undefined;
   /** Real cost in US dollars, if the tool knows it. */
   costUsd?: number;
   filesChanged?: readonly FileChange[] | undefined;

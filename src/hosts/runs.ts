@@ -21,7 +21,7 @@ export interface RunResult {
   readonly result: JobResult;
   readonly pid: number;
   /** What the command left where programs of the person run it. */
-  readonly left?: LeftBehind;
+  readonly left?: LeftBehind | undefined;
   /** Directories that were hidden from the command more coarsely than its policy says. */
   readonly coarse?: readonly CoarseMask[] | undefined;
   /** Programs of the person that follow the workspace, and that no result has named yet. */
@@ -36,11 +36,11 @@ export type RunRequest = Work & RunTerms;
 
 export interface RunTerms extends Omit<JobTerms, 'masks' | 'keeper' | 'egressToken' | 'services'> {
   /** The session for which the host keeps something between calls. */
-  readonly keeper?: RetainedSession;
+  readonly keeper?: RetainedSession | undefined;
   /** Whether the command may have Unix sockets of its own. */
   readonly unixSockets?: UnixSockets;
   /** What the command may connect to, as policy layers; absent for a command without the proxy. */
-  readonly network?: readonly NetworkLayer[];
+  readonly network?: readonly NetworkLayer[] | undefined;
   /** Asks about hosts that `network` does not name; nobody is asked if absent. */
   readonly door?: EgressDoor | undefined;
   /** Services of the machine that the command reaches; none if absent. */
@@ -48,9 +48,9 @@ export interface RunTerms extends Omit<JobTerms, 'masks' | 'keeper' | 'egressTok
   /** What the proxy adds to the command's requests. */
   readonly keys?: Terms['keys'];
   /** Access to the egress proxy that the caller holds and gives back, in place of `network`. */
-  readonly lease?: EgressAttachment;
+  readonly lease?: EgressAttachment | undefined;
   /** The call, for what it leaves at protected names. */
-  readonly owner?: ItemOwner;
+  readonly owner?: ItemOwner | undefined;
   /** Whether programs in the host read files that no tool checks, so that its masks must be as new as a command's. */
   readonly isSealed?: boolean;
 }

@@ -40,8 +40,8 @@ export const audit =
           // The entry of the intent holds the input already.
           ...(!outcome.intended && { input: recordedInput(last ?? call) }),
           durationMs: Math.round(durationMs * 1000) / 1000,
-          ...(error && { code: error.code }),
-          ...(usage && { resources: resourcesOf(usage, error) }),
+          code: error?.code,
+          resources: usage && resourcesOf(usage, error),
           ...detailOf(call, outcome),
         },
         { isReading: kind === 'outcome' && !mayChange(call) },
@@ -131,8 +131,8 @@ function resourcesOf(
     outputBytes,
     verdict,
     enforcedBy,
-    ...(peakBytes !== undefined && { peakBytes }),
-    ...(processes !== undefined && { processes }),
+    peakBytes,
+    processes,
   };
 }
 
@@ -145,29 +145,29 @@ function detailOf({ options }: Call, outcome: Outcome): Pick<AuditEntry, 'detail
   const { parentCallId } = options;
   const gitConfigs = usage ? gitConfigsOf(usage) : [];
   const detail = {
-    ...(parentCallId !== undefined && { parentCallId }),
-    ...(costUsd !== undefined && { costUsd }),
+    parentCallId,
+    costUsd,
     ...(cached && { cached }),
     ...(redactions > 0 && { redactions }),
-    ...(connected && { connected }),
+    ...(connected?.length && { connected }),
     ...(gitConfigs.length > 0 && { gitConfigs }),
-    ...(denied && {
-      denied: denied.map(({ kind, target, rule, layer, count }) => ({ kind, target, rule, layer, count })),
-    }),
+    denied: denied?.map(({ kind, target, rule, layer, count }) => ({ kind, target, rule, layer, count })),
   };
-  return Object.keys(detail).length === 0 ? {} : { detail };
+  return Object.values(detail).every((it) => it === undefined) ? {} : { detail };
 }
 
 /** The entry of a call that came as far as `last`. */
 function entryOf(call: Call, last: CheckedCall | undefined, kind: AuditEntry['kind']): AuditEntry {
   const { id, sessionId, principal, name, toolset } = call;
+  const judged = last && isJudged(last) ? last : undefined;
   return {
     kind,
     sessionId,
     principal,
     callId: id,
     tool: toolset.get(name)?.tool.name ?? name,
-    ...(last && { effects: effectsOf(last) }),
-    ...(last && isJudged(last) && { decision: last.decision, rule: last.rule }),
+    effects: last && effectsOf(last),
+    decision: judged?.decision,
+    rule: judged?.rule,
   };
 }

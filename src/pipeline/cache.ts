@@ -53,7 +53,7 @@ const WITNESS_BYTES = 200;
 function fromCache({ data, bytes, truncatedBytes }: CachedResult): Outcome {
   const usage = {
     ...({ cpuMs: 0, outputBytes: 0, verdict: 'ok', enforcedBy: 'cache' } as const),
-    ...(truncatedBytes !== undefined && { truncatedBytes }),
+    truncatedBytes,
   };
   return succeeded(data, { cached: true, heldBytes: bytes, usage });
 }

@@ -53,7 +53,7 @@ async function traced(run: Handler, call: Call, tracer: Tracer): Promise<Outcome
       if (state.status === 'in-progress') enter('running');
       call.announce(state);
     },
-    ...(child && { child: (tool, input, control) => child(tool, input, { ...control, span: span.context }) }),
+    child: child && ((tool, input, control) => child(tool, input, { ...control, span: span.context })),
   });
   end(span, { call, last, outcome });
   return outcome;

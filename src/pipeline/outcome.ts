@@ -13,18 +13,18 @@ export interface RunFacts {
   /** Execute: whether a job was handed to a host. From then on the call may have cost something. Retry: in any attempt. */
   readonly started: boolean;
   /** Execute. */
-  readonly hostPid?: number;
-  readonly usage?: JobUsage;
+  readonly hostPid?: number | undefined;
+  readonly usage?: JobUsage | undefined;
   /** Execute, and permission for separable effects: accesses that the policy or the egress proxy refused. */
   readonly denied?: readonly Denial[];
   /** Execute: what the sandbox of a failed command kept from it. */
-  readonly withheld?: Withheld;
+  readonly withheld?: Withheld | undefined;
   /** Execute: what a command left at protected names, which was moved away. */
-  readonly quarantined?: ResultMetadata['quarantined'];
+  readonly quarantined?: ResultMetadata['quarantined'] | undefined;
   /** Execute: what a previewed command did. */
-  readonly preview?: CommandPreview;
+  readonly preview?: CommandPreview | undefined;
   /** Execute: hosts that the command connected to. */
-  readonly connected?: EgressReport['connected'];
+  readonly connected?: EgressReport['connected'] | undefined;
   /** Execute: bytes that went to each host. */
   readonly sent?: ResultMetadata['sent'];
   /** Execute: whether strangers may have written of the result, though not those of every call of its tool. */
@@ -48,7 +48,7 @@ export interface RunFacts {
   /** Cache: whether the result came from there, so that nothing ran. */
   readonly cached: boolean;
   /** Cost cap: what the call cost. */
-  readonly costUsd?: number;
+  readonly costUsd?: number | undefined;
   /** Execute, validate and audit: warnings for the caller. */
   readonly warnings: readonly string[];
 }
@@ -58,7 +58,7 @@ export function trafficOf(report: EgressReport | 'lost' | undefined): Pick<RunFa
   if (!report || report === 'lost') return {};
   const { connected, sent } = report;
   return {
-    ...(connected.length > 0 && { connected }),
+    connected,
     ...(sent.length > 0 && { sent: sent.map(({ target: host, bytes }) => ({ host, bytes })) }),
   };
 }

@@ -140,7 +140,7 @@ export function toQuestion(
     effects,
     aliases: [...otherNames(tool), ...(tool.judgedAs?.(input as never) ?? [])],
     destructive: effects.some((it) => it.kind === 'delete'),
-    ...(line && { command: commandOf(line, contextOf(line, asker, parts)) }),
+    command: line && commandOf(line, contextOf(line, asker, parts)),
     principal: asker.principal,
     session: asker.session,
     sawUntrusted: asker.sawUntrusted,

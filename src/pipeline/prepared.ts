@@ -89,9 +89,7 @@ export class PreparedCalls {
       bounds: commandBoundsOf(policy, limits, tier),
       home: homeOf(call),
       unixSockets: unixSocketsOf(policy),
-      ...(tool.before?.registryOf && {
-        network: registryNetwork(policy, tool.before?.registryOf(input as never), packages),
-      }),
+      network: tool.before?.registryOf && registryNetwork(policy, tool.before.registryOf(input as never), packages),
     };
     const key = { tier: 'execute', workspace, view: viewOf(call) } as const;
     const ran = await inTime(call, this.#parts, () => hosts.run(key, request, { signal: controller.signal }));

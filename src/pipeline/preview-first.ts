@@ -5,6 +5,7 @@
 
 import { ToolError } from '../base/errors.ts';
 import type { CommandPreview } from '../base/preview.ts';
+import { picked } from '../base/text/values.ts';
 import { requiresPreview } from '../policy/decide.ts';
 import type { Previews } from '../store/previews.ts';
 import { runsInCommand } from '../tools/runs.ts';
@@ -72,7 +73,7 @@ async function committed(
     ...shown,
     approvalGranted,
     warnings: [...shown.warnings, ...warnings],
-    ...(shown.usage && { usage: { ...shown.usage, ...changedBy(usage) } }),
+    usage: shown.usage && { ...shown.usage, ...(usage && picked(usage, CHANGED)) },
   };
   if (done.error) return failed(done.error, facts);
   const { conflicts } = done.data as { conflicts: string[] };
@@ -82,14 +83,7 @@ async function committed(
 const UNSUPPORTED_TOLD_MAX = 20;
 
 /** What a result tells of the changes of a call. */
-function changedBy(usage: Outcome['usage']) {
-  const { filesChanged, filesChangedTotal, undo } = usage ?? {};
-  return {
-    ...(filesChanged && { filesChanged }),
-    ...(filesChangedTotal !== undefined && { filesChangedTotal }),
-    ...(undo && { undo }),
-  };
-}
+const CHANGED = ['filesChanged', 'filesChangedTotal', 'undo'] as const;
 
 const conflict = (paths: readonly string[]): ToolError =>
   new ToolError('CONFLICT', `${paths.length} files changed since the command ran; nothing of it was committed`, {

@@ -87,7 +87,7 @@ function redactResult(data: unknown, onSecret: OnSecret): unknown {
   const { content, image, ...rest } = data as Record<string, unknown>;
   const redacted = redactValue(rest, { onSecret });
   if (redacted === rest) return data;
-  return { ...(redacted as object), ...(content !== undefined && { content }), ...(image !== undefined && { image }) };
+  return { ...(redacted as object), content, image };
 }
 
 /** A copy of the error without secrets; the error itself if it has none. */

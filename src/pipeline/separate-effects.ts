@@ -95,7 +95,7 @@ function denialOf(
     rule: by.id,
     layer: 'policy',
     reason: by.reason.slice(0, WORDS_CHARS_MAX),
-    ...(extras.suggestion !== undefined && { suggestion: extras.suggestion.slice(0, WORDS_CHARS_MAX) }),
+    suggestion: extras.suggestion?.slice(0, WORDS_CHARS_MAX),
   };
 }
 

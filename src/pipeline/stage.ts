@@ -58,7 +58,7 @@ export interface Call {
   /** The session whose limits on rates and costs it counts against: the outermost one that passed authority on. */
   readonly accountId: string;
   /** Set for a call of a delegated session: what the session may spend. */
-  readonly budget?: Budget;
+  readonly budget?: Budget | undefined;
   /** Whose answers at doors count for the call: its own session, or for a sub-agent under its caller's policy its caller's. */
   readonly atDoors: DoorHolder;
   /** Whether an operator makes the call. */
@@ -90,13 +90,13 @@ export interface Call {
   /** Tells those who watch the call what a stage found out of it: the call as the stages behind that one see it. */
   reached(call: CheckedCall): void;
   /** Makes calls for a program; set if the tool runs one. */
-  readonly child?: ChildCall;
+  readonly child?: ChildCall | undefined;
   /** Opens the session of a sub-agent, which ends with the call. */
   readonly openChild?: OpenChild;
   /** Called before each time that the job is sent. Throws STORE_FAILED to stop the call. */
   readonly onStart?: () => void;
   /** Set by the stage `costCap`, if the tool has an estimate. */
-  readonly cost?: Cost;
+  readonly cost?: Cost | undefined;
   /** Names the log of the call's output, once there is output. */
   logRef?: string;
 }
@@ -137,7 +137,7 @@ export interface Approval {
    */
   readonly confirm?: () => Promise<void>;
   /** Hashes of the files as the person saw them, for tools with a preview; the call replaces no other content. */
-  readonly preImages?: Preview['preImages'];
+  readonly preImages?: Preview['preImages'] | undefined;
 }
 
 /** Gives what came of the call; throws the ToolError by which a stage refuses it. */

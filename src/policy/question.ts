@@ -49,7 +49,7 @@ export interface PolicyQuestion {
   /** Effects that the tool declares; targets normalised by `toTarget`. */
   readonly effects: readonly Effect[];
   /** Present for calls that run a command line. */
-  readonly command?: ParsedCommand;
+  readonly command?: ParsedCommand | undefined;
   readonly principal: string;
   readonly session: string;
   /** Whether the session has got a result that strangers wrote. */

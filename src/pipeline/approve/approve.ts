@@ -91,7 +91,7 @@ export const approve =
           await confirm(call, { answer, binding, approvals, deps });
           approvalGranted = true;
         },
-        ...(call.checked.tool.preview && { preImages }),
+        preImages: call.checked.tool.preview && preImages,
       };
       call.announce({ status: 'queued', position: 0 });
       return { ...(await outcomeOf(next, { ...call, approval })), approvalGranted };
@@ -195,8 +195,10 @@ function approvalViewOf(
       askingRules,
       level: finalImpact.level,
       policyVersion: call.policy.version,
-      ...(call.budget && { delegated: true as const, accountId: call.accountId }),
-      ...(command && { reach: reachOf(command), programs: programsOf(command) }),
+      delegated: call.budget && true,
+      accountId: call.budget && call.accountId,
+      reach: command && reachOf(command),
+      programs: command && programsOf(command),
       ...(command && hasInlineCode(command.commands) && { hasInlineCode: true }),
       ...opening?.facts,
       // The next preview is another one.
@@ -228,7 +230,7 @@ function withDiff(view: ApprovalView, diff: string | undefined, { redact }: Appr
 function withContext(view: ApprovalView, context: ApprovalContext, { redact }: ApproveDeps): ApprovalView {
   const { complete, runsIn, usualMs: estimatedMs } = context;
   const { facts } = view;
-  const shown = { ...view.shown, ...(estimatedMs !== undefined && { estimatedMs }) };
+  const shown = { ...view.shown, estimatedMs };
   let { impact } = shown;
   if (runsIn !== undefined) impact = warned(impact, 'low', redact(`Runs in ${cutText(runsIn, TARGET_CHARS_MAX)}`));
   if (complete) return { ...view, shown: { ...shown, impact } };
@@ -281,15 +283,15 @@ function draftOf(call: JudgedCall, { view, diff, undo, binding, deps }: DraftPar
     effects,
     ...(isCut && {
       truncated: true as const,
-      whole: { ...view.whole, ...(wholeDiff !== undefined && { diff: shownOf(wholeDiff, wholeMax) }) },
+      whole: { ...view.whole, diff: wholeDiff && shownOf(wholeDiff, wholeMax) },
     }),
-    ...(undo && { undo }),
+    undo,
     client: call.client,
     parents: call.parents,
     cwd: visibleInLine(cutText(binding.cwd, TARGET_CHARS_MAX)),
     impact: withVisibleText(view.shown.impact),
-    ...(call.cost && { costUsd: call.cost.usd }),
-    ...(wholeDiff !== undefined && { diff: shownOf(wholeDiff, shownMax) }),
+    costUsd: call.cost?.usd,
+    diff: wholeDiff && shownOf(wholeDiff, shownMax),
     remember: view.opening
       ? { door: view.opening.covers }
       : isCommit(call.checked)

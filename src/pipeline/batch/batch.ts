@@ -83,7 +83,7 @@ function toResult(
       cacheHits: results.filter((it) => it.metadata.cached).length,
       ...rest,
     },
-    ...(error && { error: error.toWire() }),
+    error: error?.toWire(),
   };
 }
 
@@ -247,10 +247,11 @@ class BatchRun {
 }
 
 function dependencyFailed(id: string, result: ToolResult): ToolError {
-  const why = result.success ? '' : `: ${result.error.code}`;
+  const code = result.success ? undefined : result.error.code;
+  const why = code === undefined ? '' : `: ${code}`;
   return new ToolError('DEPENDENCY_FAILED', `call \`${id}\`, on which this one depends, failed${why}`, {
     layer: 'validate',
-    details: { id, ...(!result.success && { code: result.error.code }) },
+    details: { id, code },
   });
 }
 

@@ -53,7 +53,7 @@ export function estimateBatch(calls: readonly BatchCall[], plan: BatchPlan, past
         level: levelOf.get(id) as number,
         dependsOn: [...before(id)],
         ...(!usual.isUnknown && { slackMs: Math.round(slackMs.get(id) as number) }),
-        ...(ms !== undefined && { estimatedMs: Math.round(ms) }),
+        estimatedMs: ms && Math.round(ms),
       };
     }),
   };

@@ -78,7 +78,7 @@ export async function openingOf(call: JudgedCall, parts: OpeningParts): Promise<
 function factsOf(call: JudgedCall, door: DoorTarget): OpeningQuestion['facts'] {
   const of = { tool: call.checked.tool.name, rule: '', policyVersion: '' };
   const { project, projectIs } = factsAtDoor(call.atDoors, door, of);
-  return { door, ...(projectIs !== undefined && project !== undefined && { project, projectIs }) };
+  return { door, project, projectIs };
 }
 
 function pathQuestion(call: JudgedCall, asked: { readonly path: string }, parts: OpeningParts): OpeningQuestion {

@@ -39,8 +39,7 @@ export function waitedOf(
   call: Pick<Call, 'controller'>,
   { sent }: Pick<RunFacts, 'sent'>,
 ): Pick<ResultMetadata, 'sent' | 'waitedMs'> {
-  const waitedMs = personTimeOf(call)?.ms ?? 0;
-  return { sent, ...(waitedMs > 0 && { waitedMs }) };
+  return { sent, waitedMs: personTimeOf(call)?.ms || undefined };
 }
 
 /** The time of a call, from its first wait on. */

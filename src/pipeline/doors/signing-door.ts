@@ -93,7 +93,7 @@ export class SigningDoor {
         description: `Signs the commit with your key ${target}.`,
         warnings: ['A signature says that you made the commit', 'Without it, the commit stays unsigned'],
       },
-      ...(facts.door && { door: facts.door }),
+      door: facts.door,
       remember: { door: `signatures of commits with ${target}` },
       rememberMaxMs: call.policy.approvals.rememberMaxMs,
       reason: 'Your git signs commits (commit.gpgSign).',

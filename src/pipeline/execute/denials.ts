@@ -41,10 +41,9 @@ export function denialsOf({ result, egress }: RunResult, hints: readonly Denial[
           const by = { rule: RULE, layer, open };
           return { kind: 'connect', target, ...by, reason, suggestion, count };
         });
+  const advice = hasProxy ? { suggestion: USE_PROXY } : { rule: RULE, suggestion: ASK };
   const advised = ofHost.map((it) =>
-    it.kind === 'connect' && it.suggestion === undefined
-      ? { ...it, ...(!hasProxy && { rule: RULE }), suggestion: hasProxy ? USE_PROXY : ASK }
-      : it,
+    it.kind === 'connect' && it.suggestion === undefined ? { ...it, ...advice } : it,
   );
   return [...hints, ...ofProxy, ...advised].slice(0, DENIALS_MAX);
 }
@@ -137,7 +136,7 @@ export function withDenials(error: ToolError, denied: readonly Denial[]): ToolEr
   const { code, message, extras } = error;
   const shown = connects.map(({ target, rule }) => {
     const [, host = target, port] = /^(.*):(\d+)$/.exec(target) ?? [];
-    return { host, ...(port !== undefined && { port: Number(port) }), rule };
+    return { host, port: port && Number(port), rule };
   });
   return new ToolError(code, message, { ...extras, details: { ...extras.details, denied: shown } });
 }

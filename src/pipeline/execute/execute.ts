@@ -77,5 +77,5 @@ async function runAnswered(call: ClearedCall, attempt: Attempt, parts: ExecutePa
     return askServers(planned.data, { call, layers }, parts);
   });
   const outcome = await runReadOnly({ planned: asked.answered }, call, parts, policy);
-  return { ...outcome, ...attempt, ...(asked.connected.length > 0 && { connected: asked.connected }) };
+  return { ...outcome, ...attempt, connected: asked.connected };
 }

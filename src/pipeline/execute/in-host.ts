@@ -65,12 +65,11 @@ async function runUnder(
   const view = parts.viewOf({ ...call, policy });
   const isCommand = hostTierOf(tool, tier) === 'execute';
   const { place, keeper, reach } = placeOf(call, { policy, view }, parts);
-  const kept = keptPreviewOf(tool, input);
   const signing = await signingOf(call, parts);
   const job = {
     tool: tool.name,
     input,
-    ...(call.approval?.preImages && { preImages: call.approval.preImages }),
+    preImages: call.approval?.preImages,
     ...((call.approval ?? isUndoByOperator(call)) && { lifted: shownTargets(call) }),
     ...(isCommand
       ? {
@@ -78,21 +77,22 @@ async function runUnder(
           // A home outlives the preview.
           ...(!call.options.preview && { home: homeOf({ ...call, policy }) }),
           unixSockets: unixSocketsOf(policy),
+          owner: parts.leftNames.ownerOf(call),
         }
       : threadCpuOf(policy, tier)),
-    ...(isCommand && { owner: parts.leftNames.ownerOf(call) }),
     ...((await remotesOf(call, parts.remoteKeys)) ?? signing?.terms ?? reach),
-    ...(tier === 'read_only' && { readOnly: true, ...(readsUncheckedBy(tool, input) && { isSealed: true }) }),
-    ...(tool.state && { state: parts.toolStates.get(tool.state.name, workspace) }),
-    ...(kept !== undefined && { kept }),
-    ...(keeper && { keeper }),
+    readOnly: tier === 'read_only',
+    isSealed: tier === 'read_only' && readsUncheckedBy(tool, input),
+    state: tool.state && parts.toolStates.get(tool.state.name, workspace),
+    kept: keptPreviewOf(tool, input),
+    keeper,
   };
   const options = optionsOf(call, policy, { attempt, parts });
   const planned = prepared ? succeeded(prepared.planned) : await planOf(call, parts, policy);
   if (planned?.error) return planned;
-  const request = { ...job, ...(planned && { planned: planned.data }) };
+  const request = { ...job, planned: planned?.data };
   const writer: HostKey = { tier: 'write', workspace, view, principal: call.principal, ...heapOf(policy, 'write') };
-  const placed = { place, request, options, attempt, writer, isAlone, ...(keeper && { keeper }) };
+  const placed = { place, request, options, attempt, writer, isAlone, keeper };
   const { ran, preview } = await runPlaced(call, placed, parts);
   parts.health.note(tool, workspace, ran.result);
   const moved = ran.left?.moved.length ? parts.leftNames.ask(ran.left.moved, call) : undefined;
@@ -100,8 +100,8 @@ async function runUnder(
   const plain = ranOutcome(ran, call, { attempt, network: reach?.network, hints, parts });
   const outcome = {
     ...plain,
-    ...(preview && { preview }),
-    ...(moved && { quarantined: moved }),
+    preview,
+    quarantined: moved,
     warnings: [
       plain.warnings,
       leftWarnings(moved ?? [], ran.left?.stayed ?? []),
@@ -146,7 +146,11 @@ function placeOf(
   call: ClearedCall,
   { policy, view }: { policy: Policy; view: HostKey['view'] },
   parts: ExecuteParts,
-): { place: HostKey; keeper?: RetainedSession; reach?: Pick<RunTerms, 'network' | 'door' | 'services' | 'keys'> } {
+): {
+  place: HostKey;
+  keeper?: RetainedSession | undefined;
+  reach?: Pick<RunTerms, 'network' | 'door' | 'services' | 'keys'>;
+} {
   const { tier, tool } = call.checked;
   const hostTier = hostTierOf(tool, tier);
   const heap = hostTier === 'execute' ? {} : heapOf(policy, tier);
@@ -166,13 +170,13 @@ function placeOf(
   const keys = ofCommands && (() => ofCommands(publishes));
   // What a package runs when it is installed has its registry alone.
   const services = mayConnect && !tool.before?.prepare ? parts.services.of(call) : undefined;
-  return { place: own, ...kept, reach: { network: network ?? NO_HOSTS, door, services, ...(keys && { keys }) } };
+  return { place: own, ...kept, reach: { network: network ?? NO_HOSTS, door, services, keys } };
 }
 
 /** Runs a job; what a command changes is kept by a shadow, what other calls change by their journal. Previews change nothing. */
 async function runPlaced(
   call: ClearedCall,
-  job: ShadowedJob & { readonly keeper?: RetainedSession },
+  job: ShadowedJob & { readonly keeper?: RetainedSession | undefined },
   parts: ExecuteParts,
 ): Promise<{ ran: RunResult; preview?: CommandPreview }> {
   if (call.options.preview) return runPreviewed(call, job, parts);

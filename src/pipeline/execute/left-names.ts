@@ -184,7 +184,7 @@ export class LeftNames {
     const input = redact({ keep: paths.map((it) => visibleInLine(it)) });
     return {
       sessionName,
-      ...(call.budget && { delegated: true as const }),
+      delegated: call.budget && true,
       sessionId,
       principal,
       workspace,

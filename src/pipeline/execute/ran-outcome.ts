@@ -33,7 +33,7 @@ export function ranOutcome(
     usage: result.usage,
     ...(denied.length > 0 && { denied }),
     ...trafficOf(egress),
-    ...(withheld && { withheld }),
+    withheld,
     warnings: warningsOf(ran),
   };
   return result.ok ? succeeded(result.data, brought) : failed(withDenials(errorOf(result, call), denied), brought);

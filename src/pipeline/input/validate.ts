@@ -83,9 +83,8 @@ function invalid(named: NamedTool, problems: readonly z.core.$ZodIssue[]): ToolE
     });
   });
   const problemText = issues.map(({ path, message }) => `${path || 'input'}: ${message}`).join('; ');
-  const suggestion = shapesOf(named, problems);
   return new ToolError('INPUT_INVALID', `the input of \`${tool.name}\` is not valid: ${problemText}`, {
-    ...(suggestion !== '' && { suggestion }),
+    suggestion: shapesOf(named, problems) || undefined,
     details: { issues },
   });
 }

@@ -60,9 +60,9 @@ async function runTask(call: ClearedCall, parts: RunTaskParts, hooks: RunHooks):
   const brought = {
     ...attempt,
     usage,
-    ...(connected && connected.length > 0 && { connected }),
-    ...(data.usage.usd !== undefined && { costUsd: data.usage.usd }),
-    ...(child.sawUntrusted && { untrusted: true as const }),
+    connected,
+    costUsd: data.usage.usd,
+    untrusted: child.sawUntrusted,
   };
   return controller.signal.aborted ? failed(controller.signal.reason, brought) : succeeded(data, brought);
 }

@@ -74,7 +74,7 @@ async function runConnected(
   });
   const connected = report === 'lost' ? [] : report.connected;
   const usage = { cpuMs: 0, outputBytes, verdict: 'ok', enforcedBy: 'egress proxy' } as const;
-  const brought = { ...attempt, usage, ...(connected.length > 0 && { connected }) };
+  const brought = { ...attempt, usage, connected };
   return 'error' in result ? failed(result.error, brought) : succeeded(result.data, brought);
 }
 

@@ -59,7 +59,7 @@ export async function runVisit(
   );
   const { result, pid, egress } = ended;
   const connected = egress === 'lost' ? [] : egress.connected;
-  const facts = { ...attempt, hostPid: pid, usage: result.usage, ...(connected.length > 0 && { connected }) };
+  const facts = { ...attempt, hostPid: pid, usage: result.usage, connected };
   try {
     const page = pageOf(ended, visit, call, limits);
     if (runsBy(call.checked.tool, 'web')?.read)

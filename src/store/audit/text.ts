@@ -41,7 +41,10 @@ function measure(value: unknown, left: number, depth: number): number {
   const prototype = Object.getPrototypeOf(value);
   if (prototype !== Object.prototype && prototype !== null) return -1;
   for (const key in value) {
-    rest = measure((value as Record<string, unknown>)[key], rest - key.length - 4, depth - 1);
+    const member = (value as Record<string, unknown>)[key];
+    // JSON leaves it out.
+    if (member === undefined) continue;
+    rest = measure(member, rest - key.length - 4, depth - 1);
     if (rest < 0) break;
   }
   return rest;
@@ -80,15 +83,15 @@ function cutArray(items: readonly unknown[], budget: TextBudget, depth: number):
 
 function cutObject(value: object, budget: TextBudget, depth: number): object {
   const keptEntries: Record<string, unknown> = Object.create(null);
-  const keys = Object.keys(value);
-  for (const [at, key] of keys.entries()) {
+  const entries = Object.entries(value).filter(([, it]) => it !== undefined);
+  for (const [at, [key, member]] of entries.entries()) {
     if (budget.left <= 0) {
-      keptEntries['[cut]'] = `${keys.length - at} of ${keys.length} keys`;
+      keptEntries['[cut]'] = `${entries.length - at} of ${entries.length} keys`;
       break;
     }
     const name = cutText(key, Math.max(0, budget.left >> 1));
     budget.left -= name.length + 4;
-    keptEntries[name] = cut((value as Record<string, unknown>)[key], budget, depth - 1);
+    keptEntries[name] = cut(member, budget, depth - 1);
   }
   return keptEntries;
 }

@@ -62,7 +62,7 @@ export async function runKept(call: ClearedCall, job: KeptJob, parts: KeptCallPa
   const lease = network && parts.egress.attach({ layers: network, door, services, keys });
   let ran: RunResult;
   try {
-    ran = await runJournalled(call, { ...job, request: { ...request, ...(lease && { lease }) } }, parts);
+    ran = await runJournalled(call, { ...job, request: { ...request, lease } }, parts);
   } catch (error) {
     await lease?.close();
     throw error;
