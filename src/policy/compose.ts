@@ -331,8 +331,8 @@ function versionOf(policy: Omit<Policy, 'version'>): string {
       ...hosts,
     ];
   });
-  const deciding = rules.map(({ id, match, decision, code, preview }) => {
-    return { id, match, decision, code: code ?? null, ...(preview && { preview }) };
+  const deciding = rules.map(({ id, match, decision, code = null, preview }) => {
+    return { id, match, decision, code, preview };
   });
   const limits = rateLimits.map(({ source: _, ...it }) => it);
   const narrowing = policy.arguments?.map(({ source: _, ...it }) => it) ?? [];

@@ -18,7 +18,7 @@ export { PolicyError } from './policy-error.ts';
 
 export interface LoadOptions {
   /** The parent of a file without `extends`; `default` when absent. */
-  readonly parent?: Policy;
+  readonly parent?: Policy | undefined;
   /** Effects of calls to known tools, for examples written `tool {json}`. */
   readonly effectsOf?: EffectsOf | undefined;
   readonly limits?: Limits | undefined;
@@ -115,7 +115,7 @@ export function projectPolicy(workspace: string, options: Omit<LoadOptions, 'par
 function startLoading({ limits, ...options }: LoadOptions, parent = options.parent, builtIns = BUILT_IN): LoadContext {
   return {
     ...options,
-    ...(parent && { parent }),
+    parent,
     limits: limits ?? defaultLimits,
     chain: [],
     files: new Set(),

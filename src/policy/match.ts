@@ -162,7 +162,7 @@ const PATH_KINDS: ReadonlySet<QuestionPart['kind']> = new Set(['read', 'write', 
 export function toPart(question: PolicyQuestion, kind: QuestionPart['kind'], target: string): QuestionPart {
   const targetPaths = PATH_KINDS.has(kind) ? toTargetPaths(target, question) : undefined;
   const { isOrdinary } = question;
-  return { question, kind, target, targetPaths, command: undefined, ofLine: false, ...(isOrdinary && { isOrdinary }) };
+  return { question, kind, target, targetPaths, command: undefined, ofLine: false, isOrdinary };
 }
 
 function toTargetPaths(target: string, { home, workspace }: Pick<PolicyQuestion, 'home' | 'workspace'>): TargetPaths {

@@ -41,10 +41,7 @@ export const toModes = (
   toPolicy: (nameOrPath: string) => string,
 ): Readonly<Record<string, Mode>> =>
   Object.fromEntries(
-    Object.entries(given).map(([name, { tools, policy }]) => [
-      name,
-      { tools, ...(policy !== undefined && { policy: toPolicy(policy) }) },
-    ]),
+    Object.entries(given).map(([name, { tools, policy }]) => [name, { tools, policy: policy && toPolicy(policy) }]),
   );
 
 export class Modes {

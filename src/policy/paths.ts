@@ -30,7 +30,7 @@ export function pathRulesOf(policy: Policy, who: PathCaller): readonly Rule[] {
   const rules = layersOf(policy).flatMap((layer) => layer.rules.filter((it) => it.decision !== 'allow'));
   return rules.flatMap(({ id, match, decision, reason, source, code }) => {
     const left = simplify(match, who, false);
-    return typeof left === 'object' ? [{ id, match: left, decision, reason, source, ...(code && { code }) }] : [];
+    return typeof left === 'object' ? [{ id, match: left, decision, reason, source, code }] : [];
   });
 }
 
@@ -52,7 +52,7 @@ export function pathDecision(
       kind,
       target,
     );
-  const part = { ...last, kind, ...(isOrdinary && { isOrdinary }) };
+  const part = { ...last, kind, isOrdinary };
   let by: DecidingRuleFacts | undefined;
   for (const list of indexOf(rules).candidates(part)) {
     for (const { test, facts } of list) {

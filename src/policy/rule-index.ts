@@ -143,8 +143,8 @@ export class RuleIndex {
 }
 
 function toFiled({ id, decision, reason, source, code, preview, match }: Rule): FiledRule {
-  const facts = Object.freeze({ id, decision, reason, source, ...(code && { code }), ...(preview && { preview }) });
-  return { facts, decision, ...compileMatch(match), isMasked: isMaskedBy({ match, source, ...(code && { code }) }) };
+  const facts = Object.freeze({ id, decision, reason, source, code, preview });
+  return { facts, decision, ...compileMatch(match), isMasked: isMaskedBy({ match, source, code }) };
 }
 
 const conjunctsOf = (match: MatchSpec): MatchSpec[] => [match, ...(match.all ?? []).flatMap(conjunctsOf)];

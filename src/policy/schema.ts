@@ -19,9 +19,9 @@ export interface RuleFacts {
 export interface Rule extends RuleFacts {
   readonly match: MatchSpec;
   /** Error code of a refusal by this rule; POLICY_DENIED when absent. */
-  readonly code?: 'TOOL_DISABLED' | 'SENSITIVE_FILE';
+  readonly code?: 'TOOL_DISABLED' | 'SENSITIVE_FILE' | undefined;
   /** For a rule that asks: a command runs as a preview first, and the person is asked about what it did. */
-  readonly preview?: 'required';
+  readonly preview?: 'required' | undefined;
   readonly examples?: {
     readonly match?: readonly string[] | undefined;
     readonly no_match?: readonly string[] | undefined;

@@ -10,7 +10,7 @@ export type WrappedCommand =
       /** Whether the command is looked up only as a program: `nohup echo` does not run the shell's own echo. */
       readonly external: boolean;
       /** Why the command may run differently from how it is written; absent if it does not. */
-      readonly why?: string;
+      readonly why?: string | undefined;
     }
   /** Text for a shell. */
   | { readonly kind: 'text'; readonly text: string };
@@ -129,7 +129,7 @@ function unwrapProgram(name: string, wrapper: Wrapper, fields: readonly ShellArg
               kind: 'words',
               fields: fillIn(name, inner, values),
               external: !wrapper.shell,
-              ...(wrapper.why && { why: wrapper.why }),
+              why: wrapper.why,
             } as const,
           ]),
     ],
