@@ -323,7 +323,7 @@ class EgressProcess {
   async #toOpen(token: string, terms: Terms): Promise<Extract<ToProxy, { open: unknown }>['open']> {
     const { layers, door, keys } = terms;
     this.#doors.set(token, terms);
-    const own = { token, layers, ...(keys && { keys: await keys() }) };
+    const own = { token, layers, keys: await keys?.() };
     return door ? { ...own, door: { asks: door.asks, uploadBytesMax: door.uploadBytesMax } } : own;
   }
 

@@ -259,7 +259,7 @@ export class HostMasks implements AsyncDisposable {
     const known = this.#indexes.get(workspace);
     if (known?.root === root) return known;
     if (known) void endOf(known);
-    const follows = { watchesLeft: () => this.#watchesLeft(), ...(this.#walks && { walks: this.#walks }) };
+    const follows = { watchesLeft: () => this.#watchesLeft(), walks: this.#walks };
     const index = new WorkspaceIndex(workspace, this.#limits, this.#powers, follows);
     const outside = new OutsidePrograms({ workspace, follower: index.follower, powers: this.#powers });
     const fresh = { root, index, outside, newcomers: this.#newcomersIn(workspace, index) };

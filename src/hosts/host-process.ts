@@ -27,7 +27,7 @@ export interface HostOptions {
   /** Starts the process with these descriptors. Throws SANDBOX_UNAVAILABLE if this machine can't confine it. */
   start(stdio: Stdio): ConfinedProcess;
   /** The connection to the egress proxy, for an execute host whose commands may connect. */
-  readonly egress?: Socket;
+  readonly egress?: Socket | undefined;
   /** Receives what a provider host reports of its server; if it throws, the host is ended. */
   readonly onTold?: (told: unknown) => void;
   readonly limits: Limits;

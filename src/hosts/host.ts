@@ -180,7 +180,7 @@ export class Host {
     timer.cancel();
     if (!came) {
       const { text: stderr, last } = this.#stderr;
-      powers.log.error({ tier, stderr, ...(this.#refusal && { error: this.#refusal }) }, 'tier host did not start');
+      powers.log.error({ tier, stderr, error: this.#refusal }, 'tier host did not start');
       if (this.#refusal) throw this.#refusal;
       throw new ToolError('SANDBOX_UNAVAILABLE', `the ${tier} host could not be started: ${last}`, adviceOn(last));
     }
@@ -199,12 +199,11 @@ export class Host {
       this.#refusal = error as Error;
       return this.kill();
     }
-    const { groups } = this.#process;
     const { setup, threads, spool } = this.#options;
     const own = threads && { threads: { ...threads, firstFd: this.#firstFd } };
     const fd = this.#firstFd + (threads?.starts ?? 0);
     const shadow = spool !== undefined && { shadow: { fd, folder: spool } };
-    this.#send({ setup: { ...setup, ...own, ...shadow, ...(groups && { groups }) } });
+    this.#send({ setup: { ...setup, ...own, ...shadow, groups: this.#process.groups } });
   }
 
   #createThreads(sockets: Socket[]): Threads {

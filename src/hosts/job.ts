@@ -78,21 +78,21 @@ export interface JobTerms {
   /** The undo journal of the job's changes: the workspace's spool, and the journal's name in it. */
   readonly journal?: { readonly folder: string; readonly key: string };
   /** The session, for tools that keep something between calls, and how many things the host may keep. */
-  readonly keeper?: { readonly session: string; readonly keptMax: number };
+  readonly keeper?: { readonly session: string; readonly keptMax: number } | undefined;
   /** What a command must not see or change; this and the next ones are for execute hosts. */
   readonly masks?: Masks;
   /** What a command may use. */
   readonly bounds?: CommandBounds;
   /** Unix sockets of the workspace that the command must not reach; absent if the command can't make any itself. */
-  readonly sockets?: readonly string[];
+  readonly sockets?: readonly string[] | undefined;
   /** The command's HOME and /tmp. */
-  readonly home?: HomeNames;
+  readonly home?: HomeNames | undefined;
   /** Identifies the command to the egress proxy, if it may connect. */
   readonly egressToken?: string;
   /** Whether the person signs commits, and the program at `sign` of the proxy may sign one. */
   readonly signs?: true;
   /** Ports of the command's loopback that lead to services of the machine. */
-  readonly services?: readonly number[];
+  readonly services?: readonly number[] | undefined;
 }
 
 export type JobRequest<Kind extends Work = Work> = JobTerms & Kind;
@@ -267,9 +267,9 @@ export interface HostSetup {
   readonly limits: Limits;
   readonly command?: CommandSandbox;
   /** The parent of the commands' control groups; absent if a watchdog bounds commands instead. */
-  readonly groups?: CommandGroupParent;
+  readonly groups?: CommandGroupParent | undefined;
   /** The person's git identity, for execute hosts. */
-  readonly identity?: Identity;
+  readonly identity?: Identity | undefined;
   /** The threads of a tier host; absent for other hosts, whose jobs come on their only socket. */
   readonly threads?: ThreadsSetup;
   /** For write hosts that keep what commands change. */

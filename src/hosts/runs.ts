@@ -99,7 +99,7 @@ export class Runs {
     const withProxy = (token: string) => ({
       ...job,
       egressToken: token,
-      ...(services && { services: services.ports }),
+      services: services?.ports,
     });
     if (lease) return this.#run({ ...key, egress: lease.line }, withProxy(lease.token), options);
     if (!network || !egress) return this.#run(this.placed(key, job.keeper), job, options);
@@ -158,7 +158,7 @@ export class Runs {
     const masks = await unlessAborted(known.ofCommand(slot.key, lifted), options.signal);
     const sockets = unixSockets === 'own' ? known.socketsOf(slot.key) : undefined;
     if (keeper && !slot.retained.has(keeper.session)) slot.retained.set(keeper.session, keeper);
-    const keeperOfJob = keeper && { keeper: { session: keeper.session, keptMax: slots.keptMax(slot) } };
+    const keeperOfJob = keeper && { session: keeper.session, keptMax: slots.keptMax(slot) };
     const changes = !request.readOnly && !('overlay' in request);
     using followed = changes && !keeper ? known.follow(slot.key, masks, options.signal) : undefined;
     const ended = new AbortController();
@@ -168,7 +168,7 @@ export class Runs {
     const signal = AbortSignal.any([followed?.signal ?? options.signal, ended.signal]);
     const { end, pid, host } = await this.#runIn(
       slot,
-      { ...request, masks: newcomers?.masks ?? masks, ...(sockets && { sockets }), ...keeperOfJob },
+      { ...request, masks: newcomers?.masks ?? masks, sockets, keeper: keeperOfJob },
       { ...options, signal },
     );
     if (keeper) newcomers?.hold(() => host.alive && host.kept > 0);
@@ -178,7 +178,7 @@ export class Runs {
     const sandboxFacts = { unixSockets: sockets ? 'own' : 'none', coarse: masks.coarse } as const;
     const result = followed ? await followed.resultOf(end.result) : end.result;
     const outside = known.newOutsidePrograms(slot.key.workspace);
-    return { result, pid, ...sandboxFacts, outside, ...(left && { left }) };
+    return { result, pid, ...sandboxFacts, outside, left };
   }
 
   async #runIn(

@@ -41,7 +41,7 @@ export function startHost(key: HostKey, masks: Masks, options: StartHostOptions,
     threads: shapeOf(tier, limits),
     spool,
     follower,
-    ...(egress && { egress: egress.stream }),
+    egress: egress?.stream,
     start: (stdio) => sandbox.startHost(tier, workspace, program, stdio, { masks, folders: key.view.folders }),
   });
   const tell = () => {
@@ -65,6 +65,6 @@ function setupOf(key: HostKey, options: StartHostOptions): HostOptions['setup'] 
       ...sandbox.commandSandbox(workspace, { folders: view.folders }),
       environment: { ...commandEnvironment(workspace, sandbox.confinement), ...environmentOf?.(workspace) },
     },
-    ...(identity && { identity }),
+    identity,
   };
 }

@@ -320,9 +320,7 @@ function hidesWorkspace(by: Holder): ToolError {
   return new ToolError(
     'SANDBOX_UNAVAILABLE',
     `rule \`${by?.id}\` hides the whole workspace, so nothing can run in it; change that rule`,
-    {
-      ...(by && { rule: by.id }),
-    },
+    { rule: by?.id },
   );
 }
 

@@ -48,7 +48,7 @@ export function startBrowser(request: BrowserRequest, stdio: Stdio, parts: Brows
     const profile = browserProfile(chromium, parts, { shownId, seccompFd: all.length });
     const inside = [...door.words, bwrap, ...toBwrapArgs(profile), '--', ...program];
     const bounds = [...rlimits(limits, { dataMb: memoryMb }), ...readOnlyDevices(shownId, devices)];
-    const started = start(toLaunch([...bounds, ...inside], { ...ids, ...(group && { group }) }), all);
+    const started = start(toLaunch([...bounds, ...inside], { ...ids, group }), all);
     door.give(started.child, egressToken);
     return started;
   });

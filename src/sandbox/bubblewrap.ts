@@ -146,7 +146,7 @@ export interface ProfileRequest {
   readonly shownId?: number | undefined;
   readonly tmpBytes: number;
   /** Our own files in the /etc of commands. */
-  readonly ownFiles?: readonly OwnFile[];
+  readonly ownFiles?: readonly OwnFile[] | undefined;
   /** More folders that commands see, read-only; absolute. */
   readonly toolchains?: readonly string[];
   /** Folders that execute hosts see, and their commands only in part; absolute. */
@@ -156,7 +156,7 @@ export interface ProfileRequest {
   /** Folder that holds the homes of the workspace's commands, for execute hosts; absolute. */
   readonly homes?: string | undefined;
   /** Folder that holds the previews of the workspace's commands, for write and execute hosts; absolute. */
-  readonly previews?: string;
+  readonly previews?: string | undefined;
   /** What a policy hides from this host; nothing if absent. */
   readonly masks?: Masks;
 }
@@ -242,7 +242,7 @@ export function executeHostProfile(
     ...base,
     mounts,
     names: request.runtime.etc,
-    ...(request.ownFiles && { ownFiles: request.ownFiles }),
+    ownFiles: request.ownFiles,
     nests: true,
     asInit: false,
     proc: request.shownId === undefined ? 'own' : 'bound',
@@ -254,7 +254,7 @@ export function executeHostProfile(
  * `isNested`: the sandbox is built in an execute host that is itself confined. `isImage`: for programs of images.
  */
 export function commandProfile(
-  request: ProfileRequest & { workspace: string; isNested?: boolean; isImage?: boolean },
+  request: ProfileRequest & { workspace: string; isNested?: boolean; isImage?: boolean | undefined },
 ): Profile {
   const { workspace, shownId, tmpBytes, isNested = false, isImage = false } = request;
   return {
@@ -271,7 +271,7 @@ export function commandProfile(
     ],
     isImage,
     names: request.runtime.etc,
-    ...(request.ownFiles && { ownFiles: request.ownFiles }),
+    ownFiles: request.ownFiles,
     shownId,
     nests: false,
     isNested,

@@ -24,7 +24,7 @@ export interface Launch {
   /** Files of ours that it gets as descriptors, since its user may not open them. */
   readonly files?: readonly string[];
   /** Mounts to check, for a process that sees a workspace. */
-  readonly binds?: HostBinds;
+  readonly binds?: HostBinds | undefined;
 }
 
 const CAP_SYS_ADMIN = 1n << 21n;
@@ -61,7 +61,12 @@ const mayMount = (): boolean => {
 /** Builds the launch. The process enters its control group as our user, before it changes user, and never runs outside the group. */
 export function toLaunch(
   program: readonly string[],
-  { uid, gid, group, isForeign = true }: ReturnType<typeof identity> & { group?: HostGroup; isForeign?: boolean },
+  {
+    uid,
+    gid,
+    group,
+    isForeign = true,
+  }: ReturnType<typeof identity> & { group?: HostGroup | undefined; isForeign?: boolean },
 ): Launch {
   const user = uid === undefined || gid === undefined ? {} : { user: { uid, gid } };
   if (!group) return { before: [], program, isForeign, ...user };

@@ -124,7 +124,7 @@ interface HostRequest {
   readonly folders?: readonly string[] | undefined;
   /** Whether a sandbox within a sandbox works here. */
   readonly nests: boolean;
-  readonly group?: HostGroup;
+  readonly group?: HostGroup | undefined;
   /** Descriptor of its seccomp program. */
   readonly seccompFd: number;
   /** The first descriptor behind those of all its seccomp programs. */
@@ -158,7 +158,7 @@ interface CommandArgsOptions {
   readonly folders?: readonly string[] | undefined;
   readonly seccompFd?: number;
   /** For programs of images, whose files the arguments leave out. */
-  readonly isImage?: boolean;
+  readonly isImage?: boolean | undefined;
   /** Whether a control group counts memory: then /dev/shm may hold a quarter of the largest command's memory. */
   readonly isCounted?: boolean;
 }
@@ -239,7 +239,7 @@ function requestsOf(options: LauncherOptions, { log }: Powers) {
       toolchains: reachable([...toolchains, ...folders], workspace),
       hostFolders: reachable(hostFolders, workspace),
       tmpBytes: limits.commandTmpBytes,
-      ...(owner.shownId !== undefined && { shownId: owner.shownId }),
+      shownId: owner.shownId,
     };
   };
 }
@@ -265,7 +265,7 @@ export function createLauncher(
     host({ tier, workspace, program, masks, folders, nests, seccompFd, filesFd, group }) {
       const owner = identity(workspace);
       const { shownId, ...ids } = owner;
-      const who = { ...ids, isForeign: tier === 'execute', ...(group && { group }) };
+      const who = { ...ids, isForeign: tier === 'execute', group };
       const processBounds = {
         ...(tier === 'write' && { openFiles: limits.openFilesMax + limits.shadowHeldFilesMax }),
         ...(tier === 'execute' && { openFiles: openFilesFor(owner.uid, limits) }),
@@ -278,19 +278,20 @@ export function createLauncher(
       const spool = tier === 'write' ? options.spoolOf?.(workspace) : undefined;
       const homes = tier === 'execute' ? options.homesOf?.(workspace) : undefined;
       const previews = tier === 'write' || tier === 'execute' ? options.previewsOf?.(workspace) : undefined;
-      const kept = { spool, homes };
-      const more = { groups, ...kept, ...(previews !== undefined && { previews }) };
       const asked = {
         ...request(workspace, folders, filesFd),
         masks: onDisk(masks, workspace, ownerOf(workspace)),
-        ...more,
+        groups,
+        spool,
+        homes,
+        previews,
       };
       const profile = tier === 'execute' ? executeHostProfile(asked) : hostProfile(tier, asked);
       const ownProc = profile.proc === 'bound' ? freshPidNamespace(limits) : [];
       const ownBwrap = [bwrap, ...toBwrapArgs({ ...profile, seccompFd }), '--', ...program];
       const binds = bindsOf(workspace, profile, owner);
       const files = filesReadBy(profile);
-      return { ...toLaunch([...bounds, ...ownProc, ...ownBwrap], who), ...(binds && { binds }), files };
+      return { ...toLaunch([...bounds, ...ownProc, ...ownBwrap], who), binds, files };
     },
     egress(program) {
       const { shownId, ...ids } = identity(stateDir);
@@ -306,7 +307,7 @@ export function createLauncher(
     commandArgs: (workspace, { isNested, folders, isImage, seccompFd = COMMAND_SECCOMP_FD, isCounted = false }) => {
       const shm = isCounted ? { shmBytes: Math.floor((limits.commandMax.memoryMb * 1024 * 1024) / 4) } : {};
       return toBwrapArgs({
-        ...commandProfile({ ...request(workspace, folders), isNested, ...(isImage && { isImage }) }),
+        ...commandProfile({ ...request(workspace, folders), isNested, isImage }),
         ...shm,
         seccompFd,
       });

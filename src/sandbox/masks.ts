@@ -40,7 +40,7 @@ export interface Masks {
    */
   readonly shown?: readonly string[];
   /** Folders of which the command has copies; none is among `readOnly`. */
-  readonly own?: readonly OwnFolder[];
+  readonly own?: readonly OwnFolder[] | undefined;
   /** Directories that are masked more coarsely than the policy says, to be reported to people. */
   readonly coarse?: readonly CoarseMask[];
 }
@@ -89,7 +89,7 @@ export function onDisk(masks: Masks, workspace: string, owner?: MountOwner): Mas
   return {
     ...masks,
     ...shown,
-    ...(own && { own: own.own.filter((it) => isOpen(it.path)) }),
+    own: own?.own.filter((it) => isOpen(it.path)),
     hidden: [
       ...hidden.filter((it) => isOpen(it.path)),
       ...outermost.map((path): HiddenPath => ({ path, type: 'directory' })),
@@ -200,7 +200,7 @@ export function maskMounts(masks: Masks, workspace: string, writable: boolean, c
         kind: 'hidden',
         type,
         path: at(path),
-        ...(bytes && { bytes: Buffer.concat([Buffer.from(`${workspace}/`), bytes]) }),
+        bytes: bytes && Buffer.concat([Buffer.from(`${workspace}/`), bytes]),
       }),
     ),
   ];

@@ -16,7 +16,7 @@ export type Mount =
       readonly type: 'file' | 'directory';
       readonly path: string;
       /** The path as bytes if it is not UTF-8: no argument can hold it, see `toArgBytes`. */
-      readonly bytes?: Uint8Array;
+      readonly bytes?: Uint8Array | undefined;
     }
   /** Shows another file in place of an existing one, read-only; or (`own`) another folder, which may be changed. */
   | { readonly kind: 'replaced' | 'own'; readonly path: string; readonly by: string }
@@ -45,14 +45,14 @@ export interface Profile {
   /** Whether the sandbox is built inside an execute host, which has already assembled its /etc. */
   readonly isNested?: boolean;
   /** Whether its system is that of an image, which the arguments leave to the command. */
-  readonly isImage?: boolean;
+  readonly isImage?: boolean | undefined;
   /** `bound`: the caller has mounted a fresh /proc of its own pid namespace, which bubblewrap can't without covering parts of it. */
   readonly proc: 'own' | 'bound';
   readonly network: 'none' | 'host';
   /** Folder with the `hosts` and `nsswitch.conf` for its /etc; if absent, the machine's nsswitch.conf and no hosts file. */
   readonly names?: string;
   /** Our own files in its /etc, in place of the machine's. */
-  readonly ownFiles?: readonly OwnFile[];
+  readonly ownFiles?: readonly OwnFile[] | undefined;
   /** Size of its /dev/shm, which takes memory; 32 MiB if absent. */
   readonly shmBytes?: number;
   /** Whether the program is the namespace's init: saves a process for programs that leave no orphans. */

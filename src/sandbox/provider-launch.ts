@@ -46,15 +46,14 @@ export function startProvider(request: ProviderRequest, stdio: Stdio, parts: Pro
     const door = egressToken === undefined ? NO_DOOR : doorAt(PROVIDER_FDS);
     const all: Stdio = egressToken === undefined ? stdio : [...stdio, 'pipe'];
     const masks = view.workspace ? onDisk(view.masks, view.workspace.path) : NO_MASKS;
-    const shown = { runtime, toolchains: reachable(toolchains, owned), tmpBytes: limits.commandTmpBytes };
-    const base = { ...shown, ...(shownId !== undefined && { shownId }) };
+    const base = { runtime, toolchains: reachable(toolchains, owned), tmpBytes: limits.commandTmpBytes, shownId };
     const profile = providerProfile(base, { ...view, masks }, all.length);
     const inside = [...door.words, bwrap, ...toBwrapArgs(profile), '--', ...program];
     const openFilesMax = Math.min(limits.openFilesMax, openFilesFor(who.uid, limits));
     const bounds = [...rlimits({ ...limits, openFilesMax }), ...readOnlyDevices(shownId, devices)];
     const binds = view.workspace && bindsOf(view.workspace.path, profile, who);
-    const launch = toLaunch([...bounds, ...inside], { ...ids, ...(group && { group }) });
-    const started = start({ ...launch, ...(binds && { binds }) }, all);
+    const launch = toLaunch([...bounds, ...inside], { ...ids, group });
+    const started = start({ ...launch, binds }, all);
     if (egressToken !== undefined) door.give(started.child, egressToken);
     return started;
   });

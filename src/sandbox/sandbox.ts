@@ -147,7 +147,7 @@ export interface SandboxOptions extends LauncherOptions {
   /** Version of Ringfence: another version proves again. */
   readonly version: string;
   /** The only version of control groups to use, or none; the best one if absent. */
-  readonly cgroup?: CgroupVersion | 'none';
+  readonly cgroup?: CgroupVersion | 'none' | undefined;
 }
 
 /** Tests the machine's confinement once and remembers the result. Call it before anything else starts a process: see `openCgroups`. */
@@ -181,9 +181,9 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
       return inGroup(cgroups, { runsCommands: tier === 'execute', ...identity(workspace) }, (group) => {
         const fds = { seccompFd: stdio.length, filesFd: stdio.length + 1 };
         const asked = { tier, workspace, masks, folders, program, nests: confinement.nests, ...fds };
-        const launch = launcher.host({ ...asked, ...(group && { group }) });
+        const launch = launcher.host({ ...asked, group });
         const started = start(launch, stdio, [tier === 'execute' ? nesting : host]);
-        return { ...started, ...(group?.commands && { groups: group.commands }) };
+        return { ...started, groups: group?.commands };
       });
     },
     startEgress(program, stdio) {
@@ -257,12 +257,12 @@ function trialsOf(launcher: Launcher, workspace: string) {
     const args = launcher.commandArgs(workspace, { isNested: true, seccompFd: nestedFd });
     const program = [...trialArgs(group), bwrap, ...args, ...probeArgs(nestedFd + 1)];
     const asked = { tier: 'execute', workspace, program, masks: NO_MASKS, nests: true } as const;
-    return launcher.host({ ...asked, seccompFd: HOST_SECCOMP_FD, filesFd: nestedFd + 2, ...(group && { group }) });
+    return launcher.host({ ...asked, seccompFd: HOST_SECCOMP_FD, filesFd: nestedFd + 2, group });
   };
   const direct = (group?: HostGroup) => {
     const args = launcher.commandArgs(workspace, { isNested: false });
     const command = [...trialArgs(group), bwrap, ...args, ...probeArgs(COMMAND_SECCOMP_FD + 1)];
-    return toLaunch([...readOnlyDevices(who.shownId, devices), ...command], { ...who, ...(group && { group }) });
+    return toLaunch([...readOnlyDevices(who.shownId, devices), ...command], { ...who, group });
   };
   return { who, nested, direct };
 }

@@ -34,7 +34,7 @@ export interface MeasuredUse {
   readonly cpuMs: number;
   readonly peakBytes?: number | undefined;
   readonly processes?: number;
-  readonly exceeded?: ExceededLimit;
+  readonly exceeded?: ExceededLimit | undefined;
 }
 
 export interface CommandWatch extends Disposable {
@@ -176,7 +176,7 @@ class WatchedCommand {
       cpuMs: this.#cpu.totalMs,
       ...(this.#peakBytes > 0 && { peakBytes: this.#peakBytes }),
       ...(this.#processes > 0 && { processes: this.#processes }),
-      ...(this.#exceeded && { exceeded: this.#exceeded }),
+      exceeded: this.#exceeded,
     };
   }
 

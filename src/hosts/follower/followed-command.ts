@@ -101,5 +101,5 @@ function toUsage(changed: FilesChanged): Partial<JobUsage> {
 /** The output of a command that was ended, among the details of its error. */
 function outputIn(details: Readonly<Record<string, unknown>> = {}): object {
   const { stdout, stderr } = details;
-  return { ...(stdout !== undefined && { stdout }), ...(stderr !== undefined && { stderr }) };
+  return { stdout, stderr };
 }

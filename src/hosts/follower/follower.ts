@@ -37,7 +37,7 @@ export interface FollowerOptions {
   /** How many of the system's watches it may take. */
   watchesLeft(): number;
   /** Tells whether daemons have died at the workspace. */
-  readonly walks?: WalkMarks;
+  readonly walks?: WalkMarks | undefined;
 }
 
 /** Why a workspace is not wholly followed: a bound, the follower's end, the deaths of two daemons at it, or other machines that change it. */
@@ -239,7 +239,7 @@ export class Follower implements Disposable {
     this.#folders = folders;
     this.#state = this.#beyond ? 'partial' : 'following';
     const ms = Math.round(powers.monotonicMs() - this.#startedAt);
-    const about = { workspace, folders, ms, ...(this.#beyond && { beyond: this.#beyond }) };
+    const about = { workspace, folders, ms, beyond: this.#beyond };
     powers.log[this.#beyond ? 'warn' : 'info'](
       about,
       this.#beyond ? 'workspace not wholly followed' : 'workspace followed',

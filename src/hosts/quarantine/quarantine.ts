@@ -27,7 +27,7 @@ export interface QuarantinedItem {
   readonly path: string;
   readonly isNameless?: true;
   /** What tells whether the entry that it replaces is as it was; absent if there was none. */
-  readonly over?: string;
+  readonly over?: string | undefined;
   readonly owner: ItemOwner;
   readonly at: string;
 }
@@ -105,7 +105,7 @@ export class Quarantine {
 
   /** Keeps what a command wrote in its copy of a folder, before the record: the path itself is the person's. */
   hold(workspace: string, { path, from, over }: Written, owner: ItemOwner): QuarantinedItem {
-    const item = { ...this.#newItem(workspace, path, owner), ...(over !== undefined && { over }) };
+    const item = { ...this.#newItem(workspace, path, owner), over };
     fs.mkdirSync(join(this.folder, item.id), { mode: 0o700 });
     fs.renameSync(from, this.#entryOf(item));
     this.#write(item);

@@ -229,7 +229,7 @@ export class CommandGroup implements CommandWatch {
       cpuMs,
       peakBytes,
       ...(processes > 0 && { processes }),
-      ...(this.#exceeded && { exceeded: this.#exceeded }),
+      exceeded: this.#exceeded,
     };
   }
 

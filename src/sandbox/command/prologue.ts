@@ -13,7 +13,7 @@ export interface PrologueRequest {
   readonly bounds: CommandBounds;
   readonly rlimits: Rlimits;
   /** Gate at which bash waits, before it reads anything of the caller, until its sandbox has been checked. */
-  readonly gate?: Gate;
+  readonly gate?: Gate | undefined;
 }
 
 /** Descriptors of a bash: it reports on `builtFd` that it has started, and continues after a line on `fd`. */

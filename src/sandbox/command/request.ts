@@ -46,9 +46,9 @@ export interface CommandRequest {
   readonly onOutput?: OnPiece;
   readonly bounds: CommandBounds;
   /** Unix sockets of other processes that it may not reach, relative to the workspace; absent if it may not create any itself. */
-  readonly sockets?: readonly string[];
+  readonly sockets?: readonly string[] | undefined;
   /** The command's home on disk; if absent, it gets one of its own in memory. */
-  readonly home?: HomeNames;
+  readonly home?: HomeNames | undefined;
   /** The command changes this instead of the workspace. */
   readonly overlay?: Overlay;
   /** The image whose program `argv` is; the machine's own programs run if absent. */
@@ -135,7 +135,7 @@ export interface Shape {
   /** Ports that lead to services of the machine. */
   readonly services: readonly number[];
   readonly asOwner: boolean;
-  readonly image?: ImageRoot;
+  readonly image?: ImageRoot | undefined;
   /** File that holds its seccomp program. */
   readonly filterFile: string;
   /** bubblewrap arguments that mount its home. */

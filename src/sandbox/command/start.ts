@@ -68,7 +68,7 @@ export function shapeOf(request: SandboxRequest, setup: Omit<CommandSetup, 'watc
     hasDoor: request.egressToken !== undefined,
     services: request.services ?? [],
     asOwner,
-    ...(request.image && { image: request.image }),
+    image: request.image,
     filterFile: sockets ? setup.ownSocketsFilterFile : setup.filterFile,
     // A read-only command has no home: an empty folder on a read-only root.
     home: readOnly ? [] : homeMount(homeFolder, limits.commandTmpBytes),
@@ -238,7 +238,7 @@ export function beginAt(
 const programOf = (request: CommandRequest, of: { rlimits: Rlimits; gate: Gate | undefined }): string[] =>
   request.image
     ? toEnterWords(request.argv ?? [], { ...of, bounds: request.bounds })
-    : ['/bin/bash', ...toBashArgs({ ...request, rlimits: of.rlimits, ...(of.gate && { gate: of.gate }) })];
+    : ['/bin/bash', ...toBashArgs({ ...request, ...of })];
 
 /** Starts a sandbox with pipes for its output. */
 function piped(stdin: 'pipe' | 'ignore', startWith: (streams: Attachment['streams']) => StartedSandbox): PipedSandbox {

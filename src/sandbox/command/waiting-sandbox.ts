@@ -40,8 +40,7 @@ export class WaitingSandbox implements Waiting {
     const { cwd, workspace, readOnly = false, asOwner = false, masks, bounds, home, sockets } = request;
     const { egressToken, services = [] } = request;
     const door = egressToken !== undefined && { egressToken, services };
-    const own = { ...(home !== undefined && { home }), ...(sockets && { sockets }), ...door };
-    this.#parts = { cwd, workspace, readOnly, asOwner, masks, bounds, ...own };
+    this.#parts = { cwd, workspace, readOnly, asOwner, masks, bounds, home, sockets, ...door };
     const ready = this.#ready;
     if (!ready || !isDeepStrictEqual(ready.shape, shape)) return undefined;
     this.#ready = undefined;

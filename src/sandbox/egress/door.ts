@@ -60,7 +60,7 @@ export class CommandDoor {
     return this.#askOnce({
       kind: 'host',
       ...to,
-      ...(client?.remotePort && { clientPort: client.remotePort }),
+      clientPort: client?.remotePort,
       sent: 0,
     });
   }

@@ -7,7 +7,7 @@ export async function secured(socket: Socket, host: string, ca?: string): Promis
   const isName = !/^[\d.]+$|:/.test(host);
   // A certificate is checked for `servername`, or for `host` if that is an address.
   const expected = isName ? { servername: host } : { host };
-  const outer = connectTls({ socket, ALPNProtocols: ['http/1.1'], ...expected, ...(ca !== undefined && { ca }) });
+  const outer = connectTls({ socket, ALPNProtocols: ['http/1.1'], ...expected, ca });
   await new Promise<void>((resolve, reject) => {
     outer.once('secureConnect', resolve);
     outer.once('error', reject);

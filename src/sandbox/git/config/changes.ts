@@ -13,7 +13,7 @@ export interface Merged {
   readonly taken: readonly string[];
   readonly refused: readonly RefusedKey[];
   /** Whether the settings of the `config.worktree` are now among those of the config. */
-  readonly isFolded?: boolean;
+  readonly isFolded?: boolean | undefined;
 }
 
 type Changes = Map<string, readonly string[]>;

@@ -53,7 +53,7 @@ export async function takeOver(change: Change, powers: Powers): Promise<TakenOve
     const merged = mergeLocked({ ...change, left });
     if (merged) {
       const { taken, refused, isFolded } = merged;
-      return { path, taken, refused, ...(isFolded && { isFolded }) };
+      return { path, taken, refused, isFolded };
     }
     if (tries >= LOCK_TRIES) return { path, ...refuseAll('`config.lock` beside it is held by another program') };
     await new Promise<void>((resolve) => void powers.after(LOCK_WAIT_MS, resolve));
