@@ -197,13 +197,13 @@ export function toToolInfo(tool: Tool, decision: Decision): ToolInfo {
     allDependencies: allDependenciesOf(dependencies),
     requiresConfirmation: decision === 'ask' || (decision === 'allow' && tool.asks === true),
     cacheable: tool.cacheable === true,
-    ...(tool.retries !== undefined && { retries: tool.retries }),
+    retries: tool.retries,
     ...(isOurs(tool) && { documentation: docsUrl(`tools.md#${name}`) }),
     decision,
-    ...(tool.auth && { auth: tool.auth() }),
-    ...(tool.cost && { cost: tool.cost }),
-    ...(tool.majors && { majors: tool.majors }),
-    ...(tool.deprecated && { deprecated: tool.deprecated }),
+    auth: tool.auth?.(),
+    cost: tool.cost,
+    majors: tool.majors,
+    deprecated: tool.deprecated,
   };
 }
 

@@ -244,7 +244,7 @@ interface Before<Input> {
 /** What tools of connectors, plugins and providers say beside what built-in ones do. */
 interface AddedTerms extends ServiceTerms, Versioned {
   /** Estimated cost of a call in US dollars; reserved before it runs. */
-  estimateCostUsd?(input: never): number;
+  readonly estimateCostUsd?: ((input: never) => number) | undefined;
   /** JSON Schemas for callers, if not those of `input` and `output`. */
   readonly shown?: { readonly input: object; readonly output?: object };
 }

@@ -166,7 +166,7 @@ export default defineTool({
       manager,
       lockfile: path,
       ...(action === 'list' && { dependencies: all.slice(0, graphEntriesMax) }),
-      ...(tree && { tree: tree.entries }),
+      tree: tree?.entries,
       totalDeps: all.length,
       ...(isOnline(wanted) ? told(wanted, lockfile, ctx.planned as AnsweredRequest[]) : notTold(wanted, manager)),
       truncated: tree?.truncated ?? (action === 'list' && all.length > graphEntriesMax),

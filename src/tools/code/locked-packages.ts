@@ -61,8 +61,7 @@ export interface Parsed {
 /** What a tool reads of a lockfile. */
 export function toLockfile({ entries, direct, hasTree }: Parsed): Lockfile {
   const listed = [...entries].map(([key, { needs: _, isOfNpm: __, from: ___, ...it }]): LockedPackage => {
-    const wanted = direct.get(key);
-    return { ...it, direct: direct.has(key), ...(wanted !== undefined && { wanted }) };
+    return { ...it, direct: direct.has(key), wanted: direct.get(key) };
   });
   return {
     list: () =>

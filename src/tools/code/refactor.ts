@@ -158,7 +158,7 @@ export default defineTool({
     if (!wanted.preview) await write(plan, wanted, ctx);
     return {
       files: changedFiles,
-      ...(move && { moved: { from: move.from, to: move.to } }),
+      moved: move && { from: move.from, to: move.to },
       newErrors: [...newErrors],
       checkedFiles,
       truncated,

@@ -97,7 +97,7 @@ export function toOutput({ columns, rows, truncatedBy, durationMs, cost, notices
     truncatedBy,
     durationMs,
     cost,
-    ...(notices && { notices: [...notices] }),
+    notices: notices && [...notices],
   };
 }
 

@@ -105,7 +105,4 @@ function toQuery({ sql: statement, params: values, maxRows: rowsMax }: z.output<
   return { sql: statement, params: values, maxRows: rowsMax };
 }
 
-function withChanges(table: Table) {
-  const { changes } = table;
-  return { ...toOutput(table), ...(changes !== undefined && { changes }) };
-}
+const withChanges = (table: Table) => ({ ...toOutput(table), changes: table.changes });

@@ -71,14 +71,14 @@ export class ChangedFiles {
     return { files, totalReplacements, filesSearched: this.filesSearched, skipped: this.skipped };
   }
 
-  async withDiffs(ctx: ToolContext): Promise<{ path: string; replacements: number; diff?: string }[]> {
+  async withDiffs(ctx: ToolContext): Promise<{ path: string; replacements: number; diff?: string | undefined }[]> {
     const withDiff = [];
     let left = DIFF_CHARS_MAX;
     for (const { path, before, content, replacements } of this.all) {
       await ctx.breathe();
       const diff = left > 0 ? await unifiedDiff(path, { before, after: content }, ctx.limits) : undefined;
       left -= diff?.length ?? 0;
-      withDiff.push({ path, replacements, ...(diff !== undefined && { diff }) });
+      withDiff.push({ path, replacements, diff });
     }
     return withDiff;
   }

@@ -26,7 +26,7 @@ const SECRETS_MAX = 50;
 export async function outgoingOf(
   git: Git,
   tips: readonly [head: string, ...others: string[]],
-  { known, replaced }: { known: readonly string[]; replaced?: string },
+  { known, replaced }: { known: readonly string[]; replaced?: string | undefined },
 ): Promise<Outgoing> {
   const [head] = tips;
   const range = [...tips, '--not', ...known];

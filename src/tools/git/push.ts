@@ -137,8 +137,9 @@ async function planOf(
       },
     );
   const tips = [head, ...refs.slice(1).map((it) => it.from)] as const;
-  const out = await outgoingOf(git, [...tips], { known, ...(force && { replaced: there as string }) });
-  return { plan: { refs, replaces: force ? there : undefined, total: out.total }, out };
+  const replaces = force ? there : undefined;
+  const out = await outgoingOf(git, [...tips], { known, replaced: replaces });
+  return { plan: { refs, replaces, total: out.total }, out };
 }
 
 /**

@@ -53,7 +53,7 @@ function packageOf(it: LockedPackage, { times, direct }: Known): z.output<typeof
     integrity: it.integrity,
     publishedAt,
     hasScript: it.hasScript,
-    ...(it.license !== undefined && { license: it.license }),
+    license: it.license,
   };
 }
 

@@ -167,8 +167,8 @@ export default defineTool({
     const id = action === 'open' ? await open(it, ctx) : sessionId;
     const from = action === 'open' ? undefined : await act(it, ctx);
     const until = action === 'read' ? 'output' : 'input';
-    const { screen: drawn, ...state } = await terminals.state(id, { until, waitMs, afterSeq: afterSeq ?? from ?? 0 });
-    return { sessionId: id, ready: !state.exited, ...state, ...(drawn && { screen: drawn }) };
+    const state = await terminals.state(id, { until, waitMs, afterSeq: afterSeq ?? from ?? 0 });
+    return { sessionId: id, ready: !state.exited, ...state };
   },
 });
 

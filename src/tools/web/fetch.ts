@@ -98,10 +98,10 @@ export default defineTool({
       ];
       return {
         ...partOf(read, offset, maxChars),
-        ...(read.title !== undefined && { title: read.title }),
-        ...(contentType !== undefined && { contentType }),
-        ...(read.language !== undefined && { language: read.language }),
-        ...(read.links && { links: [...read.links] }),
+        title: read.title,
+        contentType,
+        language: read.language,
+        links: read.links && [...read.links],
         notes,
         ...factsOfPage(page),
       };

@@ -36,7 +36,7 @@ export function lockedPackages(text: string | null, registry: string): LockedPac
         ...rest,
         hasScript: it.hasInstallScript === true,
         isBundled,
-        ...(problem !== undefined && { problem }),
+        problem,
         ...(typeof license === 'string' && { license: textOf(license).slice(0, 128) }),
       },
     ];
