@@ -35,7 +35,7 @@ export interface LogExtent {
   readonly seq: number;
   /** Absent while the call runs. */
   readonly state?: CallState | undefined;
-  readonly cut?: CutReason;
+  readonly cut?: CutReason | undefined;
 }
 
 export interface CallLogOptions {
@@ -165,9 +165,8 @@ export class CallLog {
   /** The current extent. Throws file system errors if the file is gone. */
   async extent(): Promise<LogExtent> {
     await this.#ready();
-    const [state, cut] = [this.#state, this.#cut];
     const { offset: bytesTotal, seq } = this.#stored;
-    return { bytesTotal, seq, state, ...(cut && { cut }) };
+    return { bytesTotal, seq, state: this.#state, cut: this.#cut };
   }
 
   /** Entries after `seq` in order: about `bytesMax` bytes, at least one entry if there is any. */

@@ -73,7 +73,7 @@ function toGrantOf(
     match,
     by,
     approvalId: row.approvalId,
-    ...(feedback !== undefined && { feedback }),
+    feedback,
     grantedAtMs: now,
     expiresAtMs: now + lastsMs,
   };

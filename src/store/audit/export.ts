@@ -47,7 +47,7 @@ export function toOcsf(record: AuditRecord): object {
     time: Date.parse(record.at),
     ...severityOf(record),
     ...statusOf(record),
-    ...(durationMs !== undefined && { duration: Math.round(durationMs) }),
+    duration: durationMs && Math.round(durationMs),
     metadata: {
       version: OCSF_VERSION,
       product: { name: 'Ringfence', vendor_name: 'Ringfence' },

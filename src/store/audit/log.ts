@@ -301,8 +301,8 @@ export class AuditLog implements Disposable {
       ...(this.#redact && { input: this.#redacted(input) }),
       effects: this.#redacted(effects),
       // Callers choose the tool's name and the call id.
-      ...(tool !== undefined && { tool: this.#redacted(tool) }),
-      ...(callId !== undefined && { callId: this.#redacted(callId) }),
+      tool: this.#redacted(tool),
+      callId: this.#redacted(callId),
       detail: this.#redacted(detail),
     };
     const { auditFieldCharsMax, auditRefusalCharsMax } = this.#limits;

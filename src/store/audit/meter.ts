@@ -84,7 +84,7 @@ export class AuditMeter implements Disposable {
       const [code] = [...codes].sort(([, a], [, b]) => b - a)[0] ?? [];
       const ofTools = entry.kind === 'outcome' ? { tools: Object.fromEntries(tools) } : {};
       const detail = { merged: n, codes: Object.fromEntries(codes), ...ofTools };
-      this.#append({ ...entry, ...(code !== undefined && { code }), detail });
+      this.#append({ ...entry, code, detail });
     }
   }
 

@@ -90,7 +90,7 @@ class Verifier {
     return {
       ...(this.#began > 0 && { droppedBefore: this.#began + 1 }),
       ...(this.#droppedForSize > 0 && { droppedForSize: this.#droppedForSize }),
-      ...(this.#pruned && { pruned: this.#pruned }),
+      pruned: this.#pruned,
     };
   }
 
