@@ -82,7 +82,7 @@ export class ModelRequests {
     return {
       inputTokens: this.#inputTokens,
       outputTokens: this.#outputTokens,
-      ...(pricesUsdPerMillion && { usd: this.#usd }),
+      usd: pricesUsdPerMillion && this.#usd,
       cycles: this.#cycles,
     };
   }

@@ -81,7 +81,7 @@ export const toAgentProfiles = (
       {
         name,
         ...rest,
-        ...(policy !== undefined && { policy: toPolicy(policy) }),
+        policy: policy && toPolicy(policy),
         network: networkOf(new URL(rest.url), isPrivate),
       },
     ]),

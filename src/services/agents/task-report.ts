@@ -42,7 +42,7 @@ export class TaskReport {
       modifiedFiles: [...this.#files],
       usage,
       ended,
-      ...(reason !== undefined && { reason }),
+      reason,
       taskId,
     };
   }

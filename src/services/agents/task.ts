@@ -168,7 +168,7 @@ export class Task {
     const { profile } = this.#options;
     const { output } = this.#input;
     const words = { system: systemText(profile, this.#input), prompt: promptText(this.#input) };
-    return { dialect: profile.dialect, ...words, ...(output && { output }) };
+    return { dialect: profile.dialect, ...words, output };
   }
 
   #finish(given: AgentResult): void {

@@ -29,7 +29,7 @@ export const connectors = defineCapability({
     );
     return {
       runners: { connectors: connectorRunner({ ...daemon, connectors: all }) },
-      status: () => ({ connectors: all.status, ...(search && { search: all.searchStatus }) }),
+      status: () => ({ connectors: all.status, search: all.searchStatus }),
       metrics() {
         const services = [...all.status, ...[all.searchStatus ?? []].flat()];
         return [gaugeByState('ringfence_services', 'Services of connectors and of web_search, by state.', services)];

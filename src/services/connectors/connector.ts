@@ -38,7 +38,7 @@ export interface Connector {
   /** Whether keys of real accounts are used, where the file tells them from test keys. */
   readonly isLive: boolean;
   readonly headers: Readonly<Record<string, string>>;
-  readonly healthPath?: string;
+  readonly healthPath?: string | undefined;
   readonly operations: Readonly<Record<string, OperationFile>>;
   readonly files: PinnedFiles;
   /** Hash of all files, in hexadecimal. */
@@ -70,7 +70,7 @@ export function toConnector(files: PinnedFiles, limits: Limits, label: string): 
     auth,
     isLive: choices.live ?? false,
     headers: file.headers,
-    ...(file.health && { healthPath: file.health.path }),
+    healthPath: file.health?.path,
     operations: file.operations,
     files,
     sha256: hashOf(files),

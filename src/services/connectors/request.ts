@@ -10,7 +10,7 @@ export interface PlainRequest {
   readonly url: string;
   readonly method: string;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body?: string;
+  readonly body?: string | undefined;
 }
 
 type Input = Readonly<Record<string, unknown>>;
@@ -33,7 +33,7 @@ export function toRequest(
       ...(body && { 'Content-Type': body.type }),
       ...(idempotency && { [idempotency.header]: idempotencyKey }),
     },
-    ...(body && { body: body.text }),
+    body: body?.text,
   };
 }
 

@@ -124,15 +124,12 @@ export const toZodSchema = (schema: JsonSchema): z.ZodType =>
 function withoutPatterns({ pattern: _, items, properties, additionalProperties, anyOf, ...rest }: JsonSchema): object {
   return {
     ...rest,
-    ...(items && { items: withoutPatterns(items) }),
-    ...(properties && {
-      properties: Object.fromEntries(Object.entries(properties).map(([name, it]) => [name, withoutPatterns(it)])),
-    }),
-    ...(additionalProperties !== undefined && {
-      additionalProperties:
-        typeof additionalProperties === 'object' ? withoutPatterns(additionalProperties) : additionalProperties,
-    }),
-    ...(anyOf && { anyOf: anyOf.map(withoutPatterns) }),
+    items: items && withoutPatterns(items),
+    properties:
+      properties && Object.fromEntries(Object.entries(properties).map(([name, it]) => [name, withoutPatterns(it)])),
+    additionalProperties:
+      typeof additionalProperties === 'object' ? withoutPatterns(additionalProperties) : additionalProperties,
+    anyOf: anyOf?.map(withoutPatterns),
   };
 }
 

@@ -122,13 +122,13 @@ export class PinnedTools<Item extends Pinned> implements Disposable {
     this.#parts.catalogue.set(this.#sourceOf(name), new Map());
     this.#on.delete(name);
     this.#of.onChange?.(name, undefined);
-    this.#record(name, { state, ...(problem !== undefined && { problem }) });
+    this.#record(name, { state, problem });
   }
 
   /** Records a change of what is callable, with the hash of the trusted files. */
   #record(
     name: string,
-    { state, ...facts }: { readonly state: string; readonly sha256?: string; readonly problem?: string },
+    { state, ...facts }: { readonly state: string; readonly sha256?: string; readonly problem?: string | undefined },
   ): void {
     const { powers, auditLog } = this.#parts;
     const { kind } = this.#of.pins.of;

@@ -47,7 +47,7 @@ export const plugins = capabilityOf((daemon) => {
       plugins: all.status(({ manifest: { version, isolation }, sha256 }, it) => {
         const what = { version, sha256, isolation };
         const problems = health.of(it.name);
-        return { ...it, state: 'on', ...what, ...(problems && { health: problems.join('; ') || 'ok' }) };
+        return { ...it, state: 'on', ...what, health: problems && (problems.join('; ') || 'ok') };
       }),
     }),
     checkHealth: () => health.check(all.items),

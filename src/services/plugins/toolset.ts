@@ -57,7 +57,7 @@ function toTool(plugin: Plugin, declared: ManifestTool): Tool {
     // Kept results and answers of people are bound to it.
     version: `${manifest.version}+${sha256.slice(0, HASH_CHARS)}${major === undefined ? '' : `.${major}`}`,
     ...versionsOf(declared.name, all),
-    ...(deprecated && { deprecated }),
+    deprecated,
     capabilities: [{ action: name, description: title }],
     category: 'custom',
     runs: { by: 'isolates', plugin: specOf(plugin, declared) },

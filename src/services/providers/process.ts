@@ -57,7 +57,7 @@ async function runIn(lease: Lease | undefined, options: ProcessOptions, parts: P
     limits,
     powers,
     start: (stdio) => start(stdio, lease?.token, options, parts),
-    ...(lease && { egress: lease.line.stream }),
+    egress: lease?.line.stream,
     setup: {
       tier: 'external_api',
       view: { key: '', rules: [], home: '' },

@@ -51,8 +51,8 @@ export interface ProviderInfo {
   /** When it entered its state, ISO 8601. */
   readonly since: string;
   /** This and the following fields are for operators only. */
-  readonly server?: ListedTools['server'];
-  readonly pid?: number;
+  readonly server?: ListedTools['server'] | undefined;
+  readonly pid?: number | undefined;
   /** Why the last run ended. */
   readonly reason?: string | undefined;
 }
@@ -117,8 +117,8 @@ export class Providers implements Upstreams, AsyncDisposable {
         tools,
         pending: tools.filter(isPending).length,
         ...(role === 'operator' && {
-          ...(listed && { server: listed.server }),
-          ...(host && { pid: host.pid }),
+          server: listed?.server,
+          pid: host?.pid,
           reason: reason || undefined,
         }),
       };
@@ -279,7 +279,7 @@ function toolsOf({ provider, pins, offers, listed }: ProviderEntry): ProvidedToo
   const known = names.map((tool): ProvidedTool => {
     const pin = pins.get(tool);
     const offer = offers?.get(tool);
-    const base = { tool, ...(pin && { name: pin.name }), digest: offer?.digest ?? (pin?.digest as string) };
+    const base = { tool, name: pin?.name, digest: offer?.digest ?? (pin?.digest as string) };
     if (!isOffered(provider.settings, tool)) return { ...base, state: 'denied' };
     if (!offers || (pin && offer?.digest === pin.digest)) return { ...base, state: 'accepted' };
     if (!offer) return { ...base, state: 'gone' };

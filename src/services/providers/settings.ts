@@ -124,7 +124,7 @@ export type ProviderSettings = {
       readonly command: readonly string[];
       readonly env: Readonly<Record<string, SecretSource>>;
       readonly reads: readonly string[];
-      readonly workspace?: string;
+      readonly workspace?: string | undefined;
       readonly network: readonly string[];
       readonly memoryMb?: number | undefined;
       readonly idleMs?: number | undefined;
@@ -187,7 +187,7 @@ function toSettings(
     network,
     env: sources(given.env),
     reads: reads.map(toShownFolder),
-    ...(workspace !== undefined && { workspace: toWorkspace(workspace) }),
+    workspace: workspace && toWorkspace(workspace),
     memoryMb,
     idleMs,
   };

@@ -54,7 +54,7 @@ export function toNamedTool({ settings, name, definition, digest, limits, assert
     narrows: configured.arguments,
     destructive: true,
     isExtra: false,
-    ...(settings.timeoutMs !== undefined && { timeoutMs: () => settings.timeoutMs }),
+    timeoutMs: () => settings.timeoutMs,
     runs: {
       by: 'providers',
       provider: { provider: settings.name, tool: definition.name, digest, concurrency: settings.concurrency },

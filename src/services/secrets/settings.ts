@@ -24,7 +24,7 @@ export interface SecretSettings {
   /** The program that gives each of these secrets, with its arguments. */
   readonly commands: Readonly<Record<string, readonly string[]>>;
   /** The folder in which systemd puts credentials. */
-  readonly credentialsDir?: string;
+  readonly credentialsDir?: string | undefined;
   /** The environment of the programs. */
   readonly environment: Readonly<Record<string, string>>;
 }
@@ -53,6 +53,6 @@ export function toSecretSettings(
   return {
     commands: Object.fromEntries(Object.entries(given).map(([name, { command }]) => [name, command])),
     environment: Object.fromEntries(environment) as Record<string, string>,
-    ...(credentialsDir && { credentialsDir }),
+    credentialsDir: credentialsDir || undefined,
   };
 }

@@ -15,7 +15,7 @@ export function toHttpData({ status, headers, truncated, finalUrl, body: bytes }
   if (!isText(bytes, source)) return { ...data, body: Buffer.from(bytes).toString('base64'), encoding: 'base64' };
   const { text } = decodeText(bytes, source);
   const json = isJson(headers['content-type']) && !truncated ? jsonOf(text, bounds) : undefined;
-  return { ...data, body: text, encoding: 'utf-8', ...(json !== undefined && { json }) };
+  return { ...data, body: text, encoding: 'utf-8', json };
 }
 
 const isJson = (contentType = ''): boolean => /^\s*application\/(.+\+)?json\s*(;|$)/i.test(contentType);

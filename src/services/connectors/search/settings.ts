@@ -37,7 +37,7 @@ export interface SearchSettings {
   readonly url?: string | undefined;
   readonly secret?: string | undefined;
   /** Certificates of authorities in PEM. */
-  readonly ca?: string;
+  readonly ca?: string | undefined;
   readonly private: boolean;
 }
 
@@ -51,7 +51,7 @@ export function toSearchSettings(
     private: isPrivate,
     url,
     secret,
-    ...(ca !== undefined && { ca: readAuthorities(toPath(ca)) }),
+    ca: ca && readAuthorities(toPath(ca)),
   };
 }
 
