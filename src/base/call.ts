@@ -56,9 +56,9 @@ export interface CallOptions {
   /** Whether a cached result is acceptable. */
   cache?: boolean;
   /** Whether the caller wants `call.update` and `call.output`. */
-  progress?: boolean;
+  progress?: boolean | undefined;
   /** Computes what the call would do, and does nothing. */
-  preview?: boolean;
+  preview?: boolean | undefined;
   /** Lets the call go on when the connection ends; the same principal finds it by its id. */
   detached?: boolean;
   /** How often the call is retried after failures that may be temporary, if nothing can happen twice. */

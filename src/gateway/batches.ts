@@ -1,5 +1,5 @@
 /** Batches of the sessions: their limits, their progress notices and their end. */
-import type { BatchCall, BatchEstimate, BatchResult, CallOptions, SpanContext } from '../base/call.ts';
+import type { BatchCall, BatchEstimate, BatchResult, SpanContext } from '../base/call.ts';
 import { RpcError, ToolError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
 import type { Powers } from '../base/powers.ts';
@@ -160,7 +160,7 @@ export class Batches {
         // A call that had this id before the batch must not end with the batch.
         const isOwn = session.get(callId) === undefined;
         const cancel = () => session.abort(callId, signal.reason as ToolError);
-        const result = session.call(tool, input, { ...options, callId, ...(span && { span }) } as CallOptions, onState);
+        const result = session.call(tool, input, { ...options, callId, span }, onState);
         if (isOwn) signal.addEventListener('abort', cancel);
         return result.finally(() => signal.removeEventListener('abort', cancel));
       },

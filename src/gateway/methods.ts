@@ -296,7 +296,12 @@ async function statusFor(session: Session, params: Params<'status'>, parts: Meth
     calls: { queued, running, blocked: parts.approvalsPending() },
     approvers: parts.approvers(),
     ...pausedOf(parts.pause.state ?? parts.pause.of(session)),
-    ...(options.role === 'operator' && { policy: parts.policies.status, openSessions: openSessions(parts) }),
+    ...(options.role === 'operator' && {
+      policy: parts.policies.status,
+      openSessions: openSessions(parts),
+      warm: parts.fences.warm,
+      traces: pipeline.tracer?.status,
+    }),
     // An agent must not learn about other workspaces.
     hosts: hosts.filter(({ workspace }) => options.role === 'operator' || workspace === options.workspace),
     // Filters before the limit, since the owner of another workspace could fill the list with files.
@@ -315,12 +320,10 @@ async function statusFor(session: Session, params: Params<'status'>, parts: Meth
     undo: parts.undoJournal.status,
     audit: parts.auditStatus(),
     disk: parts.diskStatus(),
-    ...(options.role === 'operator' && { warm: parts.fences.warm }),
-    ...(options.role === 'operator' && pipeline.tracer && { traces: pipeline.tracer.status }),
     listeners: parts.listeners(),
     bounds: tierBoundsOf(session.policy(), parts.limits),
     confinement: { ...confinement, probes, gaps: parts.gaps },
-    ...(health && { health }),
+    health,
   };
 }
 
@@ -334,7 +337,7 @@ function openSessions({ sessions, pause }: MethodParts): object[] {
     const { id: sessionId, client, principal, role, workspace, mode, delegation } = session.options;
     const how = {
       mode,
-      ...(delegation && { parent: delegation.parent.options.id }),
+      parent: delegation?.parent.options.id,
       ...(chainOf(session).length > 0 && { chain: chainOf(session) }),
       ...pausedOf(pause.of(session)),
     };

@@ -216,7 +216,7 @@ export class Oversight {
       ...told,
       ...(isOfTier && { rule: proposeRule(rest.question) }),
       ...(isAsked && { decision: 'ask', suggestion: 'A person is asked about each such call under any policy.' }),
-      ...(denied && { denied: denied.slice(0, DENIALS_MAX).map((it) => it.denial) }),
+      denied: denied?.slice(0, DENIALS_MAX).map((it) => it.denial),
       ...doors,
     };
   }

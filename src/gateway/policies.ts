@@ -71,8 +71,7 @@ export class Policies {
   get status(): object {
     const { name, version, rules, and } = this.base;
     const narrowedBy = and.map((it) => it.name);
-    const { note } = this;
-    const description = { name, version, rules: rules.length, ...this.#options.origin, ...(note && { note }) };
+    const description = { name, version, rules: rules.length, ...this.#options.origin, note: this.note };
     return narrowedBy.length > 0 ? { ...description, narrowedBy } : description;
   }
 

@@ -104,7 +104,7 @@ export class Results {
     const { bytesTotal, state, cut } = await found.extent();
     const data = await found.bytesAt(offset, Math.min(limit, limits.resultPageBytesMax));
     const eof = state !== undefined && offset + data.length >= bytesTotal;
-    return { ref, offset, data, bytesTotal, eof, ...(cut && { cut }) };
+    return { ref, offset, data, bytesTotal, eof, cut };
   }
 
   async #readAfter(session: Session, params: AfterSeq, record: CallRecord | undefined): Promise<object> {
@@ -134,7 +134,7 @@ export class Results {
     const entries = await log.entriesAfter(afterSeq, this.#options.limits.resultPageBytesMax);
     const seq = entries.at(-1)?.seq ?? afterSeq;
     const state = known ?? logged;
-    return { entries, seq, state, eof: state !== undefined && isEnd(state) && seq >= last, ...(cut && { cut }) };
+    return { entries, seq, state, eof: state !== undefined && isEnd(state) && seq >= last, cut };
   }
 
   #unknown(name: string): RpcError {

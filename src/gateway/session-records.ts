@@ -54,7 +54,7 @@ export class SessionRecords {
   }
 
   /** `paused` is the session that was paused; without it, all are. */
-  paused(session: Session, what: { readonly cancelled?: number; readonly paused?: string }): void {
+  paused(session: Session, what: { readonly cancelled?: number; readonly paused?: string | undefined }): void {
     this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'paused', ...what } });
   }
 
@@ -128,7 +128,8 @@ export function sessionEntry({ options, policy }: Session): AuditEntry {
       policy: name,
       policyVersion,
       mode,
-      ...(delegation && { parent: delegation.parent.options.id, chain: delegation.chain }),
+      parent: delegation?.parent.options.id,
+      chain: delegation?.chain,
     },
   };
 }

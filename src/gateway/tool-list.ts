@@ -110,7 +110,7 @@ export function toolList(
     .filter((it) => (tier ?? it.tier) === it.tier && (category ?? it.category) === it.category)
     .map((it) => {
       const health = known?.badHealthOf(it.name, options.workspace);
-      const info = { ...toToolInfo(it, decideTool(policy, it)), ...(health && { health }) };
+      const info = { ...toToolInfo(it, decideTool(policy, it)), health };
       const program = runsBy(it, 'isolates');
       return program && !program.plugin ? { ...info, description: withTools(info.description, options, policy) } : info;
     });

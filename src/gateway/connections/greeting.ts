@@ -33,7 +33,7 @@ export function greeting(
       toolset: toolNames(session),
       resumeMs,
       placed,
-      ...(resumed && { resumed: { ...resumed, subscriptions: subscriptions.length } }),
+      resumed: resumed && { ...resumed, subscriptions: subscriptions.length },
     },
     confinement,
     limits: {

@@ -14,10 +14,10 @@ export interface RunningCall extends Omit<CallRecord, 'result'> {
 export interface ListedCall extends RunningCall {
   /** What the call is about: a command, a path, an address. */
   readonly summary: string;
-  readonly tier?: Tier;
+  readonly tier?: Tier | undefined;
   /** The call whose program made it. */
-  readonly parentCallId?: string;
-  readonly durationMs?: number;
+  readonly parentCallId?: string | undefined;
+  readonly durationMs?: number | undefined;
   /** The code of its error. */
   readonly code?: string;
   /** The exit code of its command, unless that is 0. */
@@ -50,15 +50,14 @@ export function toRunning({ record, effects, workspace, principal, client = '' }
 
 export function toListed(call: RetainedCall['call'], facts: RunningCallFacts): ListedCall {
   const { result } = facts.record;
-  const { parentCallId } = call.options;
   const { exitCode } = ((result?.success ? result.data : undefined) ?? {}) as { exitCode?: unknown };
   const tier = result?.metadata.tier ?? call.toolset.get(call.name)?.tool.tier;
   return {
     ...toRunning(facts),
     summary: summaryOnce(call),
-    ...(tier && { tier }),
-    ...(parentCallId !== undefined && { parentCallId }),
-    ...(result && { durationMs: result.metadata.durationMs }),
+    tier,
+    parentCallId: call.options.parentCallId,
+    durationMs: result?.metadata.durationMs,
     ...(result?.success === false && { code: result.error.code }),
     ...(tier === 'execute' && Number.isInteger(exitCode) && exitCode !== 0 && { exitCode: exitCode as number }),
   };

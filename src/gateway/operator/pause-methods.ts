@@ -75,7 +75,7 @@ export class Pause {
     if (id === undefined) pipeline.queue.pause();
     this.#now = id === undefined ? { all: paused, sessions: single } : { all, sessions: { ...single, [id]: paused } };
     const cancelled = cancel ? this.#cancel(operator, id) : 0;
-    records.paused(operator, { ...(cancel && { cancelled }), ...(id !== undefined && { paused: id }) });
+    records.paused(operator, { ...(cancel && { cancelled }), paused: id });
     this.#keep(this.#now, 'calls are held, but only until the daemon restarts');
     return { paused, cancelled };
   }

@@ -93,7 +93,7 @@ function toWatched(batch: KnownBatch, usual: UsualDurations): WatchedBatch {
   return {
     ...toListed(batch),
     criticalPath,
-    ...(estimatedMs !== undefined && { estimatedMs: Math.round(estimatedMs) }),
+    estimatedMs: estimatedMs && Math.round(estimatedMs),
     calls: calls.map(({ id, tool }) => {
       const past = usual.pastOf(id);
       return {
@@ -103,7 +103,7 @@ function toWatched(batch: KnownBatch, usual: UsualDurations): WatchedBatch {
         dependsOn: plan ? [...waitsFor(plan, id)] : [],
         slackMs: slackMs.get(id) ?? 0,
         ...timeline.timesOf(id),
-        ...(past !== undefined && { estimatedMs: Math.round(past) }),
+        estimatedMs: past && Math.round(past),
       };
     }),
   };
