@@ -87,7 +87,7 @@ export async function approvalsApprove(
   const answer = await client.request('approvals.resolve', {
     approvalId,
     decision: 'approve',
-    ...(match && { remember: { scope, match } }),
+    remember: match && { scope, match },
   });
   if (json) printJson(answer);
   say(`approved ${approvalId}${covers === undefined ? '' : `, and remembered: ${showLine(covers)}`}`);
@@ -105,7 +105,7 @@ export async function approvalsDeny(
     approvalId,
     decision: 'deny',
     ...(feedback && { feedback }),
-    ...(remember && { remember: { scope: remember, match: 'door' } }),
+    remember: remember && { scope: remember, match: 'door' },
   });
   if (json) printJson(answer);
   say(`denied ${approvalId}`);

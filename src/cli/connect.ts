@@ -60,10 +60,9 @@ export async function connect({ flags, env, cwd, role, anywhere = false, client 
   let options: ClientOptions = {
     socket: dirs.socket,
     name: 'ringfence-cli',
-    ...(role === undefined ? { workspace: workspace ?? cwd } : { role, token: operatorToken(dirs) }),
-    ...(role !== undefined && workspace !== undefined && { workspace }),
-    ...(role === undefined && flags.mode !== undefined && { mode: flags.mode }),
-    ...(role === undefined && sessionName !== undefined && { sessionName }),
+    ...(role === undefined
+      ? { workspace: workspace ?? cwd, mode: flags.mode, sessionName }
+      : { role, token: operatorToken(dirs), workspace }),
     ...client,
   };
   let startAgainAt = 0;

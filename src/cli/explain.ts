@@ -24,7 +24,7 @@ export async function policyExplain(
   const it = await client.request('policy.explain', {
     tool,
     input,
-    ...(flags.sawUntrusted && { sawUntrusted: true }),
+    sawUntrusted: flags.sawUntrusted,
   });
   if (flags.json) printJson(it);
   else {

@@ -13,7 +13,7 @@ export interface ClientOptions {
   /** Path of the daemon's socket. */
   readonly socket: string;
   /** Absolute path; the daemon's first workspace when absent. */
-  readonly workspace?: string;
+  readonly workspace?: string | undefined;
   readonly name?: string;
   readonly version?: string;
   readonly role?: 'agent' | 'operator';
@@ -22,9 +22,9 @@ export interface ClientOptions {
   /** Name of a built-in policy that narrows the daemon's policy. */
   readonly policy?: string;
   /** Name of a mode that narrows tools and policy: `read`, `plan`, `code`, or one of the config. */
-  readonly mode?: string;
+  readonly mode?: string | undefined;
   /** Sessions with the same name, principal and workspace share what was remembered for the session. */
-  readonly sessionName?: string;
+  readonly sessionName?: string | undefined;
   /**
    * How long session and calls wait for this client after the connection ends, in milliseconds. The client then reconnects by itself and
    * continues: calls keep their results, and progress and notifications arrive exactly once. Without it, calls end with their connection.
@@ -335,7 +335,7 @@ export class ClientConnection implements AsyncDisposable {
       mode,
       sessionName,
       ...(this.#resumeMs > 0 && { resumeMs: this.#resumeMs }),
-      ...(resume && { resume: resume.claim }),
+      resume: resume?.claim,
     });
     const hello = (await asked.catch((error: unknown) => {
       // Otherwise the daemon would wait for another hello, and this process would be kept alive by the connection.

@@ -162,7 +162,7 @@ export interface Config {
   readonly outgoing?: OutgoingProxy;
   readonly projects: readonly Project[];
   /** The only version of control groups to use; the best available if absent. */
-  readonly cgroup?: 'v2' | 'v1' | 'none';
+  readonly cgroup?: 'v2' | 'v1' | 'none' | undefined;
   /** Which cached result is dropped to make room: the least recently used, the least often used, the first to expire, or the largest. */
   readonly cacheStrategy: 'lru' | 'lfu' | 'ttl' | 'size';
   /** Minutes without a session after which a daemon ends that a client started by itself; 0 for never. */
@@ -174,13 +174,13 @@ export interface Config {
   readonly packages: PackageSettings;
   readonly registries: Registries;
   /** What a fleet may have this node fetch; it makes no workspaces if absent. */
-  readonly fleet?: FleetSettings;
+  readonly fleet?: FleetSettings | undefined;
   /** The capabilities with their settings, which may hold secrets. */
   readonly capabilities: readonly Configured[];
   /** Modes by name, beside the built-in ones; policies by built-in name or absolute path. */
   readonly modes: Readonly<Record<string, Mode>>;
   /** The collector of traces; undefined if calls are not traced. */
-  readonly traces?: TraceSettings;
+  readonly traces?: TraceSettings | undefined;
 }
 
 /** Loads the daemon's settings. Throws ConfigError. */
@@ -236,11 +236,11 @@ export function toConfig(file: ConfigFile, { flags, env, cwd, dirs }: ConfigSour
     ...(listen.value !== undefined && { listen: toAddress('listen', listen.value) }),
     ...(listenHttp.value !== undefined && { listenHttp: toAddress('listen-http', listenHttp.value) }),
     limits,
-    ...(file.cgroup && { cgroup: file.cgroup }),
+    cgroup: file.cgroup,
     cacheStrategy: file.cache?.strategy ?? 'lru',
     idleExitMinutes: file.idleExitMinutes ?? IDLE_EXIT_MINUTES,
-    ...(traces && { traces }),
-    ...(fleet && { fleet }),
+    traces,
+    fleet,
     packages: toPackageSettings(file.packages),
     registries: file.registries ?? {},
     secrets: toSecretSettings(file.secrets ?? {}, env),

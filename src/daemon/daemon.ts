@@ -312,7 +312,7 @@ function sandboxOptions(
   const own = { homesOf, previewsOf, spoolOf: kept.spoolOf, runtime, version, arch, platform, stateDir: dirs.stateDir };
   const settings = registrySettings(registries);
   const hostFolders = capabilities.flatMap((it) => it.forCommands?.ofHosts ?? []);
-  return { ...own, workspaces, toolchains, hostFolders, certificates, settings, limits, ...(cgroup && { cgroup }) };
+  return { ...own, workspaces, toolchains, hostFolders, certificates, settings, limits, cgroup };
 }
 
 /** Notifies hosts, capabilities, doors and oversight of a session's end. */

@@ -32,8 +32,8 @@ export async function readIdentity(folders: PersonFolders, limits: Limits, power
   );
   const isWhole = lfs.length === Object.keys(LFS).length;
   return {
-    ...(name !== undefined && { name }),
-    ...(email !== undefined && { email }),
+    name,
+    email,
     ...(isWhole && { lfs: Object.fromEntries(lfs) }),
     ...(safe.length > 0 && { safe }),
   };

@@ -71,8 +71,8 @@ export async function runCall(
   await hearOfPrograms(client);
   const running = client.call(tool, input, {
     timeoutMs,
-    ...(flags.preview && { preview: true }),
-    ...(flags.progress && { progress: true }),
+    preview: flags.preview,
+    progress: flags.progress,
     signal: interrupt.signal,
   });
   using life = new LifeLine();

@@ -104,7 +104,7 @@ async function probe(
   const workspaces = config?.workspaces ?? [ownFolder(tmpdir())];
   try {
     const { arch, platform } = process;
-    const machine = { arch, platform, version, ...(config?.cgroup && { cgroup: config.cgroup }) };
+    const machine = { arch, platform, version, cgroup: config?.cgroup };
     await using sandbox = await createSandbox({ runtime, stateDir, workspaces, limits, ...machine }, powers);
     return sandbox.confinement;
   } finally {

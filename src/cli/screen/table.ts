@@ -23,7 +23,7 @@ export interface Column {
 }
 
 /** Text, or text in a style of its own. */
-export type Cell = string | { readonly text: string; readonly style?: Style };
+export type Cell = string | { readonly text: string; readonly style?: Style | undefined };
 
 const GAP = '  ';
 const COLUMNS = 100;
@@ -91,7 +91,7 @@ export const took = (ms: number): string =>
 
 /** How a call is: a sign and a word, in red only if it failed. */
 export function stateCell(word: string): Cell {
-  const of = (sign: string, style?: Style): Cell => ({ text: `${sign} ${word}`, ...(style && { style }) });
+  const of = (sign: string, style?: Style): Cell => ({ text: `${sign} ${word}`, style });
   if (word === 'ok' || word === 'done') return of('✓', 'dim');
   if (word === 'running' || word === 'under way' || word === 'detached' || word === 'background')
     return of('▶', 'green');

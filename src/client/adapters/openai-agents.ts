@@ -19,7 +19,7 @@ export async function ringfenceTools(client: Client, settings: ToolSettings = {}
         const callId = details?.toolCall?.callId;
         const result = await client.call(name, input, {
           callId,
-          ...(details?.signal && { signal: details.signal }),
+          signal: details?.signal,
         });
         return toToolMessage('openai', result.callId, result).output;
       },

@@ -82,7 +82,7 @@ export class McpSession implements NoticeReceiver {
     if (parks) this.#parking.add(callId);
     signal.addEventListener('abort', cancel, { once: true });
     try {
-      const options = { callId, ...(progress && { progress: true }), span };
+      const options = { callId, progress: progress !== undefined, span };
       const result = this.#local.call(tool, input, options);
       if (signal.aborted) cancel();
       return await result;

@@ -128,7 +128,7 @@ export class ConfinedGit implements Disposable {
         program: programOf(request),
         view: { workspace: { path: folder, isWritable: true }, reads, masks: NO_MASKS },
         bounds: { memoryMb: limits.fleetGitMemoryMb, tasks: TASKS_MAX },
-        ...(lease && { egressToken: lease.token }),
+        egressToken: lease?.token,
       },
       stdio,
     );
