@@ -126,7 +126,7 @@ async function toResult(job: OwnJob, signal: AbortSignal, onOutput: CommandReque
     if (job.step !== 'preview') await lifecycle.initialize(tool, context);
     const data = await dataOf(tool, job, context);
     const preview = await context.previewReport();
-    return { ok: true, data, usage: { ...usage(), preview }, ...(tool.state && { state: context.state }) };
+    return { ok: true, data, usage: { ...usage(), preview }, state: tool.state && context.state };
   } catch (thrown) {
     return failure(thrown, usage());
   }
@@ -276,7 +276,7 @@ function contextOf(job: OwnJob, { signal, onOutput, sockets, overlay }: Around):
     sockets,
     state,
     planned,
-    ...(job.readOnly && { readOnly: true }),
+    readOnly: job.readOnly,
     journal: job.journal,
     overlay,
     ...(keptPreview !== undefined && { keptPreview: previewFolder(keptPreview) }),

@@ -63,7 +63,7 @@ function tableOf({ module }: ParseResult, text: string, lines: TextLines): Omit<
 
 function toExport({ exportName, isType, moduleRequest }: StaticExportEntry, line: number): CodeExport {
   const name = exportName.kind === 'Default' ? 'default' : (exportName.name ?? '*');
-  return { name, line, typeOnly: isType, ...(moduleRequest && { from: moduleRequest.value }) };
+  return { name, line, typeOnly: isType, from: moduleRequest?.value };
 }
 
 /** The import that an `export … from` is, too. */

@@ -46,7 +46,7 @@ export class WorkspaceCode implements SourceCode {
       imports: imports.slice(0, namesMax),
       exports: exports.slice(0, namesMax),
       errors: errors.slice(0, sourceErrorsMax),
-      ...(nodes && { ast: nodes.slice(0, namesMax) }),
+      ast: nodes?.slice(0, namesMax),
       truncated:
         [symbols, imports, exports, nodes ?? []].some((it) => it.length > namesMax) || errors.length > sourceErrorsMax,
     };
@@ -79,8 +79,8 @@ export class WorkspaceCode implements SourceCode {
       files: paths.length,
       ...(checks.includes('complexity') && { complexity: await complexityIn(files, paths, query) }),
       ...(checks.includes('duplicates') && { duplicates: await duplicatesAmong(files, paths, { top, breathe }) }),
-      ...(graph && { dependencies: dependenciesOf(graph, paths, limits) }),
-      ...(security && { security: security.findings }),
+      dependencies: graph && dependenciesOf(graph, paths, limits),
+      security: security?.findings,
       truncated: files.truncated || everything.truncated || security?.truncated === true,
       skipped: [...new Set([...files.skipped, ...everything.skipped])].sort(),
     };

@@ -39,7 +39,7 @@ export interface ContextOptions {
   /** The plan of this call. */
   readonly planned?: unknown;
   /** Whether the job is read-only. */
-  readonly readOnly?: boolean;
+  readonly readOnly?: boolean | undefined;
   /** The person's git identity; absent if unknown. */
   readonly identity?: Identity | undefined;
   /** Bounds of each command; absent for jobs that run none. */

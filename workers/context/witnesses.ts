@@ -28,7 +28,7 @@ export class Witnesses {
     const before = this.#byPath.get(key);
     const isSettled = stat !== undefined && changedBefore(stat, at);
     if (!mark || !isSettled || (before && before.mark !== mark) || this.#byPath.size >= this.#max) return this.giveUp();
-    this.#byPath.set(key, { path, mark, ...(isLink && { isLink }) });
+    this.#byPath.set(key, { path, mark, isLink });
   }
 
   /** Gives up, because something was read that can't be witnessed. */

@@ -315,7 +315,7 @@ export class WorkspaceSymbols implements Symbols {
       precision,
       truncated: this.#truncated || isCut,
       skipped,
-      ...(this.#warning !== undefined && { warning: this.#warning }),
+      warning: this.#warning,
     };
   }
 }

@@ -43,7 +43,7 @@ export class TypeProblems {
       code: `TS${code}`,
       message: text,
       ...((isProject(path) || NO_FILE_CODES.has(Number(code))) && { isConfig: true }),
-      ...(hint !== undefined && { hint }),
+      hint,
     };
   }
 

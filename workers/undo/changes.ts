@@ -227,7 +227,7 @@ export class Changes {
 
   #note({ path }: DirEntry, type: EntryType, kind: FileChange['kind'], from?: DirEntry): void {
     const named = (it: string) => (type === 'directory' && !it.endsWith('/') ? `${it}/` : it);
-    this.#noted.push({ path: named(path), kind, ...(from && { from: named(from.path) }) });
+    this.#noted.push({ path: named(path), kind, from: from && named(from.path) });
   }
 }
 

@@ -76,7 +76,7 @@ class ImageReader {
     const entries: [string, Leaf][] = [];
     this.#walk(spot, '', entries);
     const { mode } = stat;
-    return { type: 'directory', mode: mode & 0o777, hash: hashOfTree(entries), ...(this.#keeper && { entries }) };
+    return { type: 'directory', mode: mode & 0o777, hash: hashOfTree(entries), entries: this.#keeper && entries };
   }
 
   #walk(spot: ImageEntry, path: string, entries: [string, Leaf][]): void {
@@ -121,7 +121,7 @@ class ImageReader {
       }
       const keptCopy = this.#keeper?.large(fd, size);
       const hash = keptCopy ? hashOfFile(keptCopy.path) : hashOfFd(fd);
-      return { ...base, bytes: size, hash, ...(keptCopy && { blob: keptCopy.blob }) };
+      return { ...base, bytes: size, hash, blob: keptCopy?.blob };
     } finally {
       fs.closeSync(fd);
     }

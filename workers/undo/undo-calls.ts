@@ -15,7 +15,7 @@ export interface UndoPartsOptions {
   readonly rules: PathRules;
   readonly changes: Changes;
   readonly limits: Limits;
-  readonly readOnly?: boolean;
+  readonly readOnly?: boolean | undefined;
   /** Paths at which protected names may be changed. */
   readonly lifted?: readonly string[] | undefined;
   breathe(): Promise<void>;
