@@ -10,3 +10,11 @@ export async function searchHealth(ctx: ToolContext): Promise<Health> {
   await assertSearch(ctx);
   return { ok: true };
 }
+
+/** Properties of the tools that only search. */
+export const searches = {
+  tier: 'read_only',
+  initialize: assertSearch,
+  healthCheck: searchHealth,
+  idempotent: true,
+} as const;

@@ -339,10 +339,13 @@ export interface NamedTool {
 /** Tools by name; a call can name only tools that its session was given. */
 export type Toolset = ReadonlyMap<string, NamedTool>;
 
+/** What most tools say alike. */
+const USUAL = { version: '1.0.0', examples: [], aliases: [] };
+
 /** Declares a tool; its two schemas determine the types of `effects`, `examples` and `run`. */
-export function defineTool<I extends z.ZodObject, O extends z.ZodObject>(spec: ToolSpec<I, O>): ToolSpec<I, O> {
-  return Object.freeze(spec);
-}
+export const defineTool = <I extends z.ZodObject, O extends z.ZodObject>(
+  spec: Omit<ToolSpec<I, O>, keyof typeof USUAL> & Partial<ToolSpec<I, O>>,
+): ToolSpec<I, O> => Object.freeze({ ...USUAL, ...spec });
 
 /** The tier of one call; `input` is checked. */
 export const tierOfCall = (tool: Tool, input: unknown): Tier => tool.tiers?.of(input as never) ?? tool.tier;

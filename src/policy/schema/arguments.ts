@@ -1,24 +1,23 @@
 /** How arguments of calls are rewritten before they are judged, by policies, settings of providers and manifests of plugins. */
 import * as z from 'zod';
-import { about } from './values.ts';
+import { optional } from './values.ts';
 
 const parameter = z.string().regex(/^[A-Za-z][\w-]{0,63}$/, 'takes the name of a parameter');
 
 /** Parts of an entry, which hold one after the other. */
 export const argumentParts = {
-  without: z
-    .array(parameter)
-    .max(64)
-    .optional()
-    .meta(about('Without', 'Parameters that are left out, so that their defaults hold.', ['fix'])),
-  set: z
-    .record(parameter, z.json())
-    .optional()
-    .meta(about('Set', 'Values of parameters, in place of those that are given.', { overwrite: false })),
-  atMost: z
-    .record(parameter, z.number())
-    .optional()
-    .meta(about('At most', 'The largest numbers that parameters may have.', { timeout: 60_000 })),
+  without: optional(
+    z.array(parameter).max(64),
+    'Without',
+    'Parameters that are left out, so that their defaults hold.',
+    ['fix'],
+  ),
+  set: optional(z.record(parameter, z.json()), 'Set', 'Values of parameters, in place of those that are given.', {
+    overwrite: false,
+  }),
+  atMost: optional(z.record(parameter, z.number()), 'At most', 'The largest numbers that parameters may have.', {
+    timeout: 60_000,
+  }),
 };
 const parts = z.strictObject(argumentParts);
 export type ArgumentParts = z.output<typeof parts>;

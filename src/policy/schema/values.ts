@@ -1,9 +1,15 @@
 /** Values that several parts of a policy file have in common, and what an editor shows of them. */
 import * as z from 'zod';
 
-/** What an editor shows of a key: a title, what the key does, and values to choose from. Each property of a policy file has all three. */
-export const about = (title: string, description: string, ...examples: unknown[]) => ({ title, description, examples });
+type Shown = [title: string, description: string, ...examples: unknown[]];
 
+/** A key with what an editor shows of it: a title, what the key does, values to choose from. Each property of a policy file has all. */
+export const shown = <T extends z.ZodType>(schema: T, ...[title, description, ...examples]: Shown) =>
+  schema.meta({ title, description, examples });
+/** The same for a key that may be absent. */
+export const optional = <T extends z.ZodType>(schema: T, ...about: Shown) => shown(schema.optional(), ...about);
+
+export const int = (min: number, max: number) => z.int().min(min).max(max);
 export const text = (max: number) => z.string().min(1).max(max);
 const glob = text(512);
 export const toolName = glob;

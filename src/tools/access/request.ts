@@ -44,5 +44,4 @@ export default defineTool({
     { input: { path: '.env' }, error: 'APPROVAL_DENIED' },
     { input: { path: '' }, error: 'INPUT_INVALID' },
   ],
-  aliases: [],
 });

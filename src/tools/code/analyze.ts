@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { assertSearch, searchHealth } from '../search-program.ts';
+import { searches } from '../search-program.ts';
 import { analysis, CODE_CHECKS } from '../source/analysis.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 
@@ -11,24 +11,20 @@ const input = z.strictObject({
 });
 
 export default defineTool({
+  ...searches,
   name: 'code_analyze',
   title: 'Analyze code',
   summary:
     'Measure code: complexity of functions, duplicates, dependencies of a file or directory, and patterns that are often unsafe.',
   notes:
     'TypeScript, JavaScript, Python, Go and Rust; by syntax alone, so that a value that goes through a variable is not followed. A function does not count what is in the functions in it. docs/how-to/code-tools.md says how many seeded faults the security rules find.',
-  version: '1.0.0',
   capabilities: [
     { action: 'complexity', description: 'Measures complexity and maintainability of each function.' },
     { action: 'duplicates', description: 'Finds code that occurs twice.' },
     { action: 'security', description: 'Finds patterns of code that are often unsafe.' },
   ],
   category: 'code_analysis',
-  tier: 'read_only',
   isExtra: true,
-  initialize: assertSearch,
-  healthCheck: searchHealth,
-  idempotent: true,
   cacheable: true,
   // Dependencies lie anywhere in the workspace.
   effects: ({ path, checks }) => [

@@ -34,7 +34,6 @@ export default defineTool({
     'The formatters are oxfmt and, for Python, ruff; options in .oxfmtrc.json or .prettierrc (JSON) hold. Where the workspace formats by a program ' +
     'of its own (prettier with code for its configuration, biome, ruff or black with settings), run that by terminal_execute.',
   isExtra: true,
-  version: '1.0.0',
   capabilities: [{ action: 'format', description: 'Formats sources, or shows what formatting would change.' }],
   category: 'code_analysis',
   tier: 'write',
@@ -62,7 +61,6 @@ export default defineTool({
     { input: { paths: ['lib'], engine: 'workspace' }, error: 'UNSUPPORTED' },
     { input: { paths: ['../x.ts'] }, error: 'ACCESS_DENIED' },
   ],
-  aliases: [],
 
   async preview(wanted, ctx) {
     return (await formatted(wanted, ctx)).changes.preview(ctx);

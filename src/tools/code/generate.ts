@@ -32,7 +32,6 @@ export default defineTool({
     'parameters. Existing files are never replaced; one undo takes all files back.',
   notes: `A template is a folder below ${TEMPLATES}, whose files hold no code. If writing a file fails, earlier ones are taken back.`,
   isExtra: true,
-  version: '1.0.0',
   capabilities: [{ action: 'generate', description: 'Makes files from a template.' }],
   category: 'code_analysis',
   tier: 'write',

@@ -1,28 +1,24 @@
 import * as z from 'zod';
 import { rare } from '../rare-parameters.ts';
-import { assertSearch, searchHealth } from '../search-program.ts';
+import { searches } from '../search-program.ts';
 import { GRAPH_VIEWS, importGraph } from '../source/source-code.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 
 export default defineTool({
+  ...searches,
   name: 'code_graph',
   title: 'Show who imports whom',
   summary:
     'Show the imports between source files: circles, what a file imports, who imports it, what is not found, what may be unused.',
   notes:
     'Names are resolved by tsconfig paths, package.json and the packages of the workspace, or by the rules of Python, Go and Rust. Configuration above `path`, and all outside of the workspace, is not read. Imports of types alone are marked, and make no circle unless `types` is true. `summary` shows the 20 files that most others import.',
-  version: '1.0.0',
   capabilities: [
     { action: 'cycles', description: 'Finds files that import each other in a circle.' },
     { action: 'importers', description: 'Shows what imports a file, directly and through others.' },
     { action: 'unused', description: 'Names files and exports that may be unused.' },
   ],
   category: 'code_analysis',
-  tier: 'read_only',
   isExtra: true,
-  initialize: assertSearch,
-  healthCheck: searchHealth,
-  idempotent: true,
   effects: ({ path }) => [{ kind: 'read', target: path }],
   input: z.strictObject({
     path: workspacePath('Directory.').default('.'),
@@ -45,7 +41,6 @@ export default defineTool({
     { input: { show: 'importers' }, error: 'INPUT_INVALID' },
     { input: { path: '../' }, error: 'ACCESS_DENIED' },
   ],
-  aliases: [],
 
   run: (query, ctx) => ctx.code.graph(query),
 });

@@ -78,7 +78,6 @@ export default defineTool({
     { input: { paths: ['lib/gone.ts'] }, error: 'NOT_FOUND' },
     { input: { paths: ['/etc'] }, error: 'ACCESS_DENIED' },
   ],
-  aliases: [],
   spellings: { names: { path: 'paths', linter: 'linters' } },
 
   before: {

@@ -22,7 +22,6 @@ export default defineTool({
     'Show what one source declares, imports and exports, with its syntax errors (TypeScript, JavaScript, Python, Go, Rust).',
   notes:
     'By syntax alone: nothing is resolved and nothing runs. Local variables of functions are left out. Methods count as functions, structs as classes.',
-  version: '1.0.0',
   capabilities: [{ action: 'parse', description: 'Lists symbols, imports, exports and syntax errors of a source.' }],
   category: 'code_analysis',
   tier: 'read_only',

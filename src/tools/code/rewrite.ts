@@ -50,7 +50,6 @@ export default defineTool({
     'outermost is replaced. A result that is no valid code is refused.',
   notes: 'The patterns are those of ast-grep. One undo takes all files back.',
   isExtra: true,
-  version: '1.0.0',
   capabilities: [{ action: 'rewrite', description: 'Replaces code that matches a syntax pattern, in many files.' }],
   category: 'code_analysis',
   tier: 'write',
@@ -76,7 +75,6 @@ export default defineTool({
     { input: { pattern: 'greet()', rewrite: 'greet((', language: 'typescript' }, error: 'INPUT_INVALID' },
     { input: { pattern: 'a', rewrite: 'b', language: 'python', path: '/etc' }, error: 'ACCESS_DENIED' },
   ],
-  aliases: [],
 
   preview: async (wanted, ctx) => (await findAll(wanted, ctx)).files.preview(ctx),
 

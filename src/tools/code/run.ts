@@ -16,7 +16,6 @@ export default defineTool({
   ].join(' '),
   notes:
     'Each tool call is judged and recorded as if it were made alone; calls that are not awaited end with the program. TypeScript has its types left out. In values, a Map or Set is a list, and a RegExp, an invalid Date, NaN or Infinity text. Of the web there are TextEncoder, TextDecoder (utf-8), structuredClone, AbortController, URL and URLSearchParams.',
-  version: '1.0.0',
   capabilities: [
     { action: 'run', description: 'Runs a JavaScript or TypeScript program that calls tools, and returns its value.' },
   ],
@@ -65,5 +64,4 @@ export default defineTool({
     { input: { code: 'const n: number = 2; return n' }, output: { value: 2 } },
     { input: { code: 'throw new Error("no")' }, error: 'CODE_ERROR' },
   ],
-  aliases: [],
 });

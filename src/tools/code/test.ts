@@ -49,7 +49,6 @@ export default defineTool({
     '`inconsistent` tells that report and exit code contradict each other: the runner crashed, a test ended it, or the ' +
     'tests lie. Its output is then in `output`. A run that is out of time is a TIMEOUT error, whose details hold its output.',
   isExtra: true,
-  version: '1.0.0',
   capabilities: [{ action: 'test', description: 'Runs the tests of a workspace and tells which failed, and why.' }],
   category: 'development',
   tier: 'execute',
@@ -73,7 +72,6 @@ export default defineTool({
     { input: {}, error: 'UNSUPPORTED' },
     { input: { runner: 'go', onlyChanged: true }, error: 'UNSUPPORTED' },
   ],
-  aliases: [],
 
   before: {
     resolve(wanted, ctx) {

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { ToolError } from '../../base/errors.ts';
-import { assertSearch, searchHealth } from '../search-program.ts';
+import { searches } from '../search-program.ts';
 import { PROBLEMS_MAX, type TypeCheck, typeCheck } from '../source/typescript.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
@@ -21,6 +21,7 @@ const byProject = z.strictObject({
 });
 
 export default defineTool({
+  ...searches,
   name: 'code_type_check',
   title: 'Check types',
   summary:
@@ -29,15 +30,10 @@ export default defineTool({
   notes:
     "Ringfence's own TypeScript checks; no code, plugin or compiler of the workspace runs. Options that it does not know are " +
     'errors with `isConfig`. Files of a directory without a tsconfig are checked one by one.',
-  version: '1.0.0',
   isExtra: true,
   capabilities: [{ action: 'check_types', description: 'Reports type errors of TypeScript and JavaScript.' }],
   category: 'code_analysis',
-  tier: 'read_only',
-  initialize: assertSearch,
-  healthCheck: searchHealth,
   runs: { in: 'host', readsUnchecked: () => true },
-  idempotent: true,
   effects: ({ path, files = [], project }) =>
     ['.', path, project, ...files]
       .filter((it) => it !== undefined)

@@ -42,7 +42,6 @@ export default defineTool({
     'Check that a text or workspace file is well-formed JSON, JSONC, YAML or TOML, and optionally that it fits a JSON Schema (2020-12). ' +
     'Returns problems with line and column (TOML: of syntax only). At most 1 MB and 100 problems.',
   isExtra: true,
-  version: '1.0.0',
   capabilities: [
     { action: 'validate', description: 'Reports where a JSON, JSONC, YAML or TOML text is malformed.' },
     { action: 'check_schema', description: 'Checks the text against a JSON Schema.' },

@@ -25,7 +25,6 @@ export default defineTool({
   summary:
     'Show how a database would run one SQL statement: which indexes it uses and which tables it scans. The statement does not run.',
   notes: 'For SQLite the rows are those of EXPLAIN QUERY PLAN, for servers and DuckDB those of EXPLAIN.',
-  version: '1.0.0',
   capabilities: [{ action: 'explain', description: 'Shows the plan of a statement.' }],
   category: 'database',
   tier: 'read_only',
@@ -44,7 +43,6 @@ export default defineTool({
     { input: { connection: 'shop', sql: 'SELECT nowhere FROM users' }, error: 'INPUT_INVALID' },
     { input: { connection: 'shop', sql: '' }, error: 'INPUT_INVALID' },
   ],
-  aliases: [],
   spellings: { names: { query: 'sql', database: 'connection' } },
 
   runs: {

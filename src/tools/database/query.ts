@@ -37,7 +37,6 @@ export default defineTool({
     "Connections are SQLite files in the workspace, folders with CSV, Parquet and JSON files that DuckDB reads (`SELECT * FROM 'a.csv'`), or PostgreSQL, MySQL and MariaDB servers; those with `access: read` run SELECT only, those with `access: write` also " +
     'INSERT, UPDATE and DELETE. Undo takes a whole SQLite file back; about each statement that may change rows of a server a person is asked. PRAGMA, ATTACH, VACUUM, transactions, changes of the schema and loading of extensions are refused, and so is a second ' +
     'statement. Integers beyond 2^53 can be compared as text: `id = CAST(? AS INTEGER)`. The audit log leaves the values of params out.',
-  version: '1.0.0',
   capabilities: [
     { action: 'query', description: 'Reads rows of a database.' },
     { action: 'change', description: 'Inserts, updates and deletes rows of a database that may be written.' },

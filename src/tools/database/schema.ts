@@ -25,7 +25,6 @@ export default defineTool({
   summary:
     'List the tables and views of a database connection with their columns, keys, references and indexes. Use it before database_query.',
   notes: 'Each row is a column of a table or a view; for a folder that DuckDB reads, of a data file.',
-  version: '1.0.0',
   capabilities: [{ action: 'schema', description: 'Lists tables, columns and indexes of a database.' }],
   category: 'database',
   tier: 'read_only',
@@ -59,7 +58,6 @@ export default defineTool({
     { input: { connection: 'shop', table: 'nothing' }, error: 'NOT_FOUND' },
     { input: { connection: '' }, error: 'INPUT_INVALID' },
   ],
-  aliases: [],
   spellings: { names: { database: 'connection', limit: 'maxRows' } },
 
   runs: {

@@ -23,7 +23,6 @@ export default defineTool({
     "(Podman's, or Docker's without root's rights) runs unasked; a person is asked about the registry before one is pulled. Folders that the image declares as volumes " +
     'are empty and writable. Changes of the workspace are undone like those of a command.',
   isExtra: true,
-  version: '1.0.0',
   capabilities: [{ action: 'execute', description: 'Runs a program of an image to its end.' }],
   category: 'development',
   tier: 'execute',
@@ -68,7 +67,6 @@ export default defineTool({
     { input: { image: '' }, error: 'INPUT_INVALID' },
     { input: { image: '--privileged' }, error: 'INPUT_INVALID' },
   ],
-  aliases: [],
 
   async run({ command, entrypoint, cwd, env }, ctx) {
     const { folder, volumes, env: own, ...image } = ctx.planned as ImageToRun;

@@ -21,7 +21,6 @@ export default defineTool({
     'that is there as cp -r does it, all of it or nothing. Links are never replaced. ' +
     'A tree that holds secrets or protected files is refused as a whole. At most 128 MB.',
   isExtra: true,
-  version: '1.0.0',
   capabilities: [{ action: 'copy', description: 'Copies a file or a directory.' }],
   category: 'filesystem',
   tier: 'write',
@@ -42,7 +41,6 @@ export default defineTool({
     { input: { sourcePath: '.', destPath: 'all' }, error: 'UNSUPPORTED' },
     { input: { sourcePath: 'notes.txt', destPath: '.env' }, error: 'SENSITIVE_FILE' },
   ],
-  aliases: [],
 
   async preview({ destPath }, ctx) {
     return { preImages: [{ path: destPath, hash: await ctx.changes.state(destPath) }] };

@@ -14,7 +14,6 @@ export default defineTool({
     'Delete a file, a link (not what it points to) or a directory. A tree with secrets or protected files (.git, .vscode …) ' +
     'is refused as a whole.',
   notes: 'Without `recursive` a directory must be empty. All of it is gone in one step.',
-  version: '1.0.0',
   capabilities: [
     {
       action: 'delete',

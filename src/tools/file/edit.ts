@@ -88,7 +88,6 @@ export default defineTool({
   notes:
     'BOM, final newline and permissions are kept; in files with CRLF, text with plain newlines is found too. At most 10 MB. ' +
     'A replacement may also be `{oldText, newText}` or `{oldString, newString, replaceAll}`, without a type.',
-  version: '1.0.0',
   capabilities: [
     { action: 'replace', description: 'Replaces exact text in a file.' },
     { action: 'insert', description: 'Inserts lines into a file.' },

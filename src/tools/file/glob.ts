@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { matchGlob, parseSearchGlob } from '../../base/text/glob.ts';
 import { glob } from '../path-parameters.ts';
 import { rare } from '../rare-parameters.ts';
-import { assertSearch, searchHealth } from '../search-program.ts';
+import { searches } from '../search-program.ts';
 import { type CheckedSearch, defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
 const input = z.strictObject({
@@ -17,18 +17,14 @@ const input = z.strictObject({
 });
 
 export default defineTool({
+  ...searches,
   name: 'file_glob',
   title: 'Find files by name',
   summary:
     'Find files by a glob such as *.ts or src/**/*.{js,json}. Leaves out what .gitignore does, and hidden files unless a part of ' +
     'the pattern begins with a dot.',
-  version: '1.0.0',
   capabilities: [{ action: 'find', description: 'Lists files whose path matches a glob.' }],
   category: 'filesystem',
-  tier: 'read_only',
-  initialize: assertSearch,
-  healthCheck: searchHealth,
-  idempotent: true,
   effects: ({ path }) => [{ kind: 'read', target: path }],
   input,
   output: z.strictObject({

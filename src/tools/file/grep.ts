@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { foundLine } from '../context/search.ts';
 import { glob } from '../path-parameters.ts';
 import { rare } from '../rare-parameters.ts';
-import { assertSearch, searchHealth } from '../search-program.ts';
+import { searches } from '../search-program.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 
 const input = z.strictObject({
@@ -31,19 +31,15 @@ const searchCode = z.strictObject({
 });
 
 export default defineTool({
+  ...searches,
   name: 'file_grep',
   title: 'Search file contents',
   summary:
     'Find lines that match a regular expression, by file with line numbers. Leaves out what .gitignore does, hidden, binary ' +
     'and secret files.',
   notes: 'Also left out: files over 10 MB. Lines are cut at 500 characters.',
-  version: '1.0.0',
   capabilities: [{ action: 'search', description: 'Finds lines that match a regular expression.' }],
   category: 'search',
-  tier: 'read_only',
-  initialize: assertSearch,
-  healthCheck: searchHealth,
-  idempotent: true,
   effects: ({ path: target }) => [{ kind: 'read', target }],
   input,
   output: z.strictObject({

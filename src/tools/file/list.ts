@@ -47,7 +47,6 @@ export default defineTool({
   summary:
     'List a directory: names with / for directories and @ for links, which are not followed, and sizes of files in bytes. At most 5 000.',
   notes: '`truncated` says whether there were more entries.',
-  version: '1.0.0',
   capabilities: [{ action: 'list', description: 'Lists the entries of a directory, recursively where asked.' }],
   category: 'filesystem',
   tier: 'read_only',

@@ -10,7 +10,6 @@ export default defineTool({
     'Make a directory of the workspace, and those above it that are missing. A directory that is already there is no error. ' +
     'Not needed before file_write, which makes missing directories itself.',
   isExtra: true,
-  version: '1.0.0',
   category: 'filesystem',
   capabilities: [{ action: 'create', description: 'Makes a directory, with those above it.' }],
   tier: 'write',

@@ -46,7 +46,6 @@ export default defineTool({
     '.gitignore leaves out are only taken where pattern or include names them without wildcards. Binary files and files that may ' +
     'not be read are left alone and told in skipped.',
   isExtra: true,
-  version: '1.0.0',
   capabilities: [{ action: 'replace', description: 'Replaces text in all files that a glob selects, or in none.' }],
   category: 'filesystem',
   tier: 'write',

@@ -43,7 +43,6 @@ export default defineTool({
     'Read up to 100 text files of the workspace in one call, by paths or by a glob. A file that can not or may not be read is told ' +
     'in errors and does not fail the rest. At most 4 MB in all and 256 KB of each; file_read reads one file by lines.',
   isExtra: true,
-  version: '1.0.0',
   capabilities: [{ action: 'read', description: 'Reads several files in one call.' }],
   category: 'filesystem',
   tier: 'read_only',

@@ -35,7 +35,6 @@ export default defineTool({
   summary:
     'Read a text file, whole or by lines. details: true also gives its size, type, time and hash. More than 10 MB at ' +
     'once, and secrets, are refused.',
-  version: '1.0.0',
   capabilities: [{ action: 'read', description: 'Reads a file, whole or by line range.' }],
   category: 'filesystem',
   tier: 'read_only',

@@ -15,7 +15,6 @@ export default defineTool({
   notes:
     'Missing directories are made. A symbolic link is moved itself. What stands at `newPath` is kept unless `overwrite: true`, and then only files are replaced. ' +
     'Secrets and protected files are refused by both names, also inside a directory.',
-  version: '1.0.0',
   capabilities: [{ action: 'rename', description: 'Renames or moves a file or a directory.' }],
   category: 'filesystem',
   tier: 'write',
@@ -39,7 +38,6 @@ export default defineTool({
     { input: { oldPath: '.env', newPath: 'env.txt' }, error: 'SENSITIVE_FILE' },
     { input: { oldPath: 'notes.txt', newPath: '../notes.txt' }, error: 'ACCESS_DENIED' },
   ],
-  aliases: [],
 
   async preview({ oldPath, newPath }, ctx) {
     const hash = await ctx.changes.state(oldPath);

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { ToolError } from '../../base/errors.ts';
 import { glob } from '../path-parameters.ts';
-import { assertSearch, searchHealth } from '../search-program.ts';
+import { searches } from '../search-program.ts';
 import { defineTool } from '../tool.ts';
 
 const input = z.strictObject({
@@ -16,19 +16,15 @@ const input = z.strictObject({
 });
 
 export default defineTool({
+  ...searches,
   name: 'file_search',
   title: 'Search for files',
   summary:
     'Find workspace files by name, extension, or a text in them, with the number of matches in each, most first. Give at least one of ' +
     'pattern, content and fileType. Leaves out what .gitignore does and hidden files. For lines or regular expressions use file_grep.',
   isExtra: true,
-  version: '1.0.0',
   capabilities: [{ action: 'search', description: 'Finds files by name, extension or a text in them.' }],
   category: 'search',
-  tier: 'read_only',
-  initialize: assertSearch,
-  healthCheck: searchHealth,
-  idempotent: true,
   effects: () => [{ kind: 'read', target: '.' }],
   input,
   output: z.strictObject({

@@ -42,7 +42,6 @@ export default defineTool({
     'Create a file, and missing directories above it, or replace its whole content in one step. At most 10 MB; secrets and files that ' +
     'programs trust (.git/hooks, .envrc …) are refused. To change a part use file_edit.',
   dependencies: ['file_read'],
-  version: '1.0.0',
   capabilities: [
     { action: 'create', description: 'Creates a file.' },
     { action: 'replace', description: 'Replaces the whole content of a file.' },

@@ -22,7 +22,6 @@ export default defineTool({
   summary:
     'List, create, switch to or delete local branches of a git repository. create does not switch; delete takes only what is merged.',
   notes: 'A new branch begins at HEAD. switch refuses to overwrite changes, and files that the policy protects.',
-  version: '1.0.0',
   capabilities: [
     { action: 'list', description: 'Lists local branches.' },
     { action: 'create', description: 'Creates a branch at HEAD.' },
@@ -56,7 +55,6 @@ export default defineTool({
     { input: { action: 'create', name: 'main', path: '.repo' }, error: 'ALREADY_EXISTS' },
     { input: { action: 'create' }, error: 'INPUT_INVALID' },
   ],
-  aliases: [],
   spellings: { names: { projectPath: 'path' } },
 
   async run({ action, name, path }, ctx) {

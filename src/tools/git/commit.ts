@@ -22,7 +22,6 @@ export default defineTool({
   dependencies: ['file_write', 'file_edit', 'file_multi_edit', 'git_status', 'git_diff'],
   notes:
     "The name is the repository's `user.name` and `user.email`, else the person's. Filters such as LFS are refused.",
-  version: '1.0.0',
   capabilities: [{ action: 'commit', description: 'Commits named files, or all changes of tracked files.' }],
   category: 'development',
   tier: 'write',
@@ -64,7 +63,6 @@ export default defineTool({
     { input: { message: 'All of it' }, error: 'NOT_FOUND' },
     { input: { message: 'x', files: ['.env'] }, error: 'SENSITIVE_FILE' },
   ],
-  aliases: [],
   spellings: { names: { projectPath: 'path' } },
 
   async run({ message, files: given, path }, ctx) {

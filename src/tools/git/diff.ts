@@ -2,27 +2,20 @@ import * as z from 'zod';
 import { ToolError } from '../../base/errors.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 import { Git } from './git.ts';
-import { assertGit, gitHealth } from './installed.ts';
+import { readsRepository } from './installed.ts';
 import { findRepository, pathIn } from './repository.ts';
 import { commitOf, revision } from './revision.ts';
 import { diffShape, shownDiff } from './shown-diff.ts';
 
 export default defineTool({
+  ...readsRepository,
   name: 'git_diff',
   title: 'Differences',
   summary:
     'Show the git diff of the work tree against the index, of the index (staged), or between commits (from, to). Secret files are only named.',
   notes:
     'With `from` the work tree, or `to`, is compared with that commit. Files that the policy keeps from being read are named in `withheld`. The diff is cut at 256 KiB; the numbers are of all of it.',
-  version: '1.0.0',
   capabilities: [{ action: 'diff', description: 'Shows what differs between work tree, index and commits.' }],
-  category: 'development',
-  tier: 'read_only',
-  runs: { in: 'command' },
-  initialize: assertGit,
-  healthCheck: gitHealth,
-  idempotent: true,
-  effects: ({ path }) => [{ kind: 'read', target: path }],
   input: z.strictObject({
     path: workspacePath('Only below.').default('.'),
     staged: z.boolean().default(false).describe('The index, against HEAD or from.'),
@@ -39,8 +32,6 @@ export default defineTool({
     { input: { path: '.repo', from: 'nowhere' }, error: 'NOT_FOUND' },
     { input: { to: 'HEAD' }, error: 'INPUT_INVALID' },
   ],
-  aliases: [],
-  spellings: { names: { projectPath: 'path' } },
 
   async run({ path, staged, from, to }, ctx) {
     if (to !== undefined && (from === undefined || staged))

@@ -2,12 +2,10 @@ import * as z from 'zod';
 import { ToolError } from '../../base/errors.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 import { failure, Git } from './git.ts';
-import { gitHealth } from './installed.ts';
-import { connectTo, exchange, resolved } from './remote.ts';
+import { connectTo, exchange, reachesRemote, resolved } from './remote.ts';
 import { findRepository, type Repository } from './repository.ts';
 import { revision } from './revision.ts';
 
-const MINUTES_5_MS = 300_000;
 const UPDATED_MAX = 1000;
 
 export const fetched = {
@@ -18,6 +16,7 @@ export const fetched = {
 };
 
 export default defineTool({
+  ...reachesRemote,
   name: 'git_fetch',
   title: 'Fetch commits',
   summary:
@@ -25,15 +24,10 @@ export default defineTool({
   notes:
     "A remote by ssh is reached with the keys of the person's ssh agent, or by https at the same host. Submodules and objects of LFS are not fetched.",
   isExtra: true,
-  version: '1.0.0',
   capabilities: [{ action: 'fetch', description: 'Gets new commits of the server.' }],
-  category: 'development',
-  tier: 'external_api',
   runs: { in: 'command', connects: ({ url = '' }) => [url], remotePrograms: ['git-upload-pack'] },
-  healthCheck: gitHealth,
   before: { resolve: (wanted, ctx) => resolved(wanted, ctx) },
   effects: ({ url }) => [...connectTo(url), { kind: 'write', target: '.git' }],
-  timeoutMs: () => MINUTES_5_MS,
   input: z.strictObject({
     ...fetched,
     prune: z.boolean().default(false).describe('Forget branches that the server has no more.'),
@@ -43,8 +37,6 @@ export default defineTool({
     updated: z.array(z.strictObject({ ref: z.string(), from: z.string().nullable(), to: z.string().nullable() })),
   }),
   examples: [{ input: { path: '.repo' }, error: 'NOT_FOUND' }],
-  aliases: [],
-  spellings: { names: { projectPath: 'path', repository: 'path' } },
 
   async run({ url = '', remote, branch, prune, path }, ctx) {
     const repository = findRepository(ctx, path);

@@ -1,4 +1,5 @@
 /** Checks that git is installed, runs and is new enough. */
+import type { Effect } from '../../base/call.ts';
 import { ToolError } from '../../base/errors.ts';
 import type { Health } from '../lifecycle.ts';
 import type { ToolContext } from '../tool.ts';
@@ -37,3 +38,15 @@ export async function gitHealth(ctx: ToolContext): Promise<Health> {
   await assertGit(ctx);
   return { ok: true };
 }
+
+/** Properties of the tools that only read a repository. */
+export const readsRepository = {
+  category: 'development',
+  tier: 'read_only',
+  runs: { in: 'command' },
+  initialize: assertGit,
+  healthCheck: gitHealth,
+  idempotent: true,
+  effects: ({ path }: { path: string }): Effect[] => [{ kind: 'read', target: path }],
+  spellings: { names: { projectPath: 'path' } },
+} as const;

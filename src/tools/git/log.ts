@@ -1,26 +1,19 @@
 import * as z from 'zod';
 import { defineTool, workspacePath } from '../tool.ts';
 import { Git } from './git.ts';
-import { assertGit, gitHealth } from './installed.ts';
+import { readsRepository } from './installed.ts';
 import { COMMIT_FORMAT, commitShape, parseCommits } from './log-output.ts';
 import { findRepository, pathIn } from './repository.ts';
 import { commitOf, revision } from './revision.ts';
 import { literal } from './shown-diff.ts';
 
 export default defineTool({
+  ...readsRepository,
   name: 'git_log',
   title: 'History',
   summary: 'List git commits, the newest first.',
   notes: '`truncated` says whether there are more.',
-  version: '1.0.0',
   capabilities: [{ action: 'list', description: 'Lists commits, the newest first.' }],
-  category: 'development',
-  tier: 'read_only',
-  runs: { in: 'command' },
-  initialize: assertGit,
-  healthCheck: gitHealth,
-  idempotent: true,
-  effects: ({ path }) => [{ kind: 'read', target: path }],
   input: z.strictObject({
     path: workspacePath('What the commits touch.').default('.'),
     maxCount: z.int().min(1).max(1000).default(50).describe('Most commits.'),
@@ -39,8 +32,6 @@ export default defineTool({
     { input: { path: '.repo', ref: 'nowhere' }, error: 'NOT_FOUND' },
     { input: { ref: 'HEAD:.env' }, error: 'INPUT_INVALID' },
   ],
-  aliases: [],
-  spellings: { names: { projectPath: 'path' } },
 
   async run({ path, maxCount, ref, since }, ctx) {
     const repository = findRepository(ctx, path);

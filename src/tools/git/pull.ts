@@ -4,29 +4,23 @@ import { defineTool } from '../tool.ts';
 import { assertMaySwitch } from './branch.ts';
 import { fetched, fetchInto } from './fetch.ts';
 import { failure, Git } from './git.ts';
-import { gitHealth } from './installed.ts';
-import { connectTo, resolved } from './remote.ts';
+import { connectTo, reachesRemote, resolved } from './remote.ts';
 import { branchOf, findRepository } from './repository.ts';
 
-const MINUTES_5_MS = 300_000;
 
 export default defineTool({
+  ...reachesRemote,
   name: 'git_pull',
   title: 'Pull commits',
   summary:
     "Fetch a branch from the repository's server by https or ssh, with the person's key, and move the current branch and its files forward to it. Never merges: where both have commits, it says so.",
   notes: 'Then merge or rebase by terminal_execute; `git merge origin/main` needs no network.',
   isExtra: true,
-  version: '1.0.0',
   capabilities: [{ action: 'pull', description: 'Moves the current branch forward to what the server has.' }],
-  category: 'development',
-  tier: 'external_api',
   destructive: true,
   runs: { in: 'command', connects: ({ url = '' }) => [url], remotePrograms: ['git-upload-pack'] },
-  healthCheck: gitHealth,
   before: { resolve: (wanted, ctx) => resolved(wanted, ctx) },
   effects: ({ url, path }) => [...connectTo(url), { kind: 'write', target: path }],
-  timeoutMs: () => MINUTES_5_MS,
   input: z.strictObject(fetched),
   output: z.strictObject({
     url: z.string(),
@@ -35,8 +29,6 @@ export default defineTool({
     to: z.string().describe('The commit that the branch has now.'),
   }),
   examples: [{ input: { path: '.repo' }, error: 'NOT_FOUND' }],
-  aliases: [],
-  spellings: { names: { projectPath: 'path', repository: 'path' } },
 
   async run({ url = '', remote, branch, path }, ctx) {
     const repository = findRepository(ctx, path);

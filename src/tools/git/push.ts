@@ -3,16 +3,14 @@ import { ToolError } from '../../base/errors.ts';
 import { rare } from '../rare-parameters.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 import { Git } from './git.ts';
-import { gitHealth } from './installed.ts';
 import { type Outgoing, outgoingOf } from './outgoing.ts';
-import { connectTo, exchange, resolved, said } from './remote.ts';
+import { connectTo, exchange, reachesRemote, resolved, said } from './remote.ts';
 import { branchOf, findRepository, type Repository } from './repository.ts';
 import { commitOf, revision } from './revision.ts';
 
 const TAGS_MAX = 20;
 /** Refs of a server that are looked at; with more of them, more seems to leave than does. */
 const SERVER_REFS_MAX = 20_000;
-const MINUTES_5_MS = 300_000;
 
 const input = z.strictObject({
   remote: rare(revision('The remote.', 'the name of a remote').default('origin')),
@@ -39,6 +37,7 @@ interface Plan {
 }
 
 export default defineTool({
+  ...reachesRemote,
   name: 'git_push',
   title: 'Push',
   summary: "Push a branch with the person's key, which you never see. They see the commits first.",
@@ -46,14 +45,10 @@ export default defineTool({
     "Commits that hold secrets are refused. Hooks, LFS and submodules are not pushed. A remote by ssh is reached with the keys of the person's ssh agent, or by https at the same host. " +
     'For https the key is the secret that is bound to the host: `ringfence secret set github --host github.com`. ' +
     '`force` takes back nothing that was not fetched before. docs/how-to/push.md',
-  version: '1.0.0',
   capabilities: [{ action: 'push', description: 'Sends commits and tags to the server of a repository.' }],
-  category: 'development',
-  tier: 'external_api',
   destructive: true,
   runs: { in: 'command', connects: ({ url = '' }) => [url], remotePrograms: ['git-upload-pack', 'git-receive-pack'] },
   dependencies: ['git_commit'],
-  healthCheck: gitHealth,
   before: {
     async resolve(wanted, ctx) {
       const branch = wanted.branch ?? currentBranch(ctx, wanted.path);
@@ -84,7 +79,6 @@ export default defineTool({
     cwd: path,
     env: {},
   }),
-  timeoutMs: () => MINUTES_5_MS,
   input,
   output: z.strictObject({
     url: z.string(),
@@ -92,8 +86,6 @@ export default defineTool({
     said: z.string().describe('What the server said.'),
   }),
   examples: [{ input: { path: '.repo' }, error: 'NOT_FOUND' }],
-  aliases: [],
-  spellings: { names: { projectPath: 'path', repository: 'path' } },
 
   async run({ url = '', remote, path }, ctx) {
     const repository = findRepository(ctx, path);

@@ -7,8 +7,20 @@ import { destinationOf } from '../context/requests.ts';
 import { sshServerOf } from '../context/ssh-server.ts';
 import type { ToolContext } from '../tool.ts';
 import { CLEAN_ENVIRONMENT, CLEAN_OPTIONS } from './clean-settings.ts';
+import { gitHealth } from './installed.ts';
 import { findRepository, type Repository } from './repository.ts';
 import { refusedBySsh, SSH_ENVIRONMENT, SSH_URL } from './ssh.ts';
+
+const MINUTES_5_MS = 300_000;
+
+/** Properties of the tools that reach the server of a repository. */
+export const reachesRemote = {
+  category: 'development',
+  tier: 'external_api',
+  healthCheck: gitHealth,
+  timeoutMs: () => MINUTES_5_MS,
+  spellings: { names: { projectPath: 'path', repository: 'path' } },
+} as const;
 
 /** The URL at which git speaks https to the server of a remote; without a name, password or key. Throws UNSUPPORTED. */
 export function serverUrl(text: string): string {

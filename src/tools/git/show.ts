@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { defineTool, workspacePath } from '../tool.ts';
 import { Git } from './git.ts';
-import { assertGit, gitHealth } from './installed.ts';
+import { readsRepository } from './installed.ts';
 import { commitShape } from './log-output.ts';
 import { findRepository, pathIn } from './repository.ts';
 import { commitOf, revision } from './revision.ts';
@@ -11,20 +11,13 @@ const FORMAT = '%H%x00%an <%ae>%x00%aI%x00%s%x00%b%x00%P%x00';
 const FIELDS = 6;
 
 export default defineTool({
+  ...readsRepository,
   name: 'git_show',
   title: 'One commit',
   summary: 'Show a git commit, its message and diff. Secret files are only named.',
   notes:
     'A merge is shown against its first parent. Files that the policy keeps from being read are named in `withheld`. The diff is cut at 256 KiB.',
-  version: '1.0.0',
   capabilities: [{ action: 'show', description: 'Shows the message and the changes of one commit.' }],
-  category: 'development',
-  tier: 'read_only',
-  runs: { in: 'command' },
-  initialize: assertGit,
-  healthCheck: gitHealth,
-  idempotent: true,
-  effects: ({ path }) => [{ kind: 'read', target: path }],
   input: z.strictObject({
     ref: revision('Commit, branch or tag.').default('HEAD'),
     path: workspacePath('Only below.').default('.'),
@@ -40,8 +33,6 @@ export default defineTool({
     { input: { path: '.env' }, error: 'SENSITIVE_FILE' },
     { input: { ref: 'HEAD:.env' }, error: 'INPUT_INVALID' },
   ],
-  aliases: [],
-  spellings: { names: { projectPath: 'path' } },
 
   async run({ ref, path }, ctx) {
     const repository = findRepository(ctx, path);

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { rare } from '../rare-parameters.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 import { Git } from './git.ts';
-import { assertGit, gitHealth } from './installed.ts';
+import { readsRepository } from './installed.ts';
 import { refusedAmong } from './refused.ts';
 import { findRepository, pathIn, pathOf } from './repository.ts';
 import { literal } from './shown-diff.ts';
@@ -11,24 +11,17 @@ import { parseStatus } from './status-output.ts';
 const paths = (description: string) => z.array(z.string()).describe(description);
 
 export default defineTool({
+  ...readsRepository,
   name: 'git_status',
   title: 'Status of a repository',
   summary: 'Tell the branch of the git repository at a path, and what is staged, changed, untracked or in conflict.',
   notes: 'At most 2 000 names of each kind, relative to the workspace. A submodule is asked by its own path.',
-  version: '1.0.0',
   capabilities: [
     {
       action: 'status',
       description: 'Tells the branch and which files are staged, changed, untracked or in conflict.',
     },
   ],
-  category: 'development',
-  tier: 'read_only',
-  runs: { in: 'command' },
-  initialize: assertGit,
-  healthCheck: gitHealth,
-  idempotent: true,
-  effects: ({ path }) => [{ kind: 'read', target: path }],
   input: z.strictObject({
     path: workspacePath('Only below.').default('.'),
     includeUntracked: rare(z.boolean().default(true).describe('Also list untracked files.')),
@@ -55,8 +48,6 @@ export default defineTool({
     { input: { path: '../other' }, error: 'ACCESS_DENIED' },
     { input: { path: '.env' }, error: 'SENSITIVE_FILE' },
   ],
-  aliases: [],
-  spellings: { names: { projectPath: 'path' } },
 
   async run({ path, includeUntracked }, ctx) {
     const repository = findRepository(ctx, path);

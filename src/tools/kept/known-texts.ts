@@ -16,7 +16,6 @@ export const knownTextsTool = defineTool({
   name: 'git_known_texts',
   title: 'Known texts',
   summary: 'Tells which files stand so in commits.',
-  version: '1.0.0',
   capabilities: [{ action: 'look', description: 'Tells which files stand so in commits.' }],
   category: 'development',
   tier: 'read_only',
@@ -34,8 +33,6 @@ export const knownTextsTool = defineTool({
     known: z.array(z.string()).describe('Those that one of the commits has.'),
     missing: z.array(z.string()).describe('Those at whose path one of the commits has nothing.'),
   }),
-  examples: [],
-  aliases: [],
 
   async run({ commits, files }, ctx) {
     const git = new Git(ctx, findRepository(ctx, '.'));

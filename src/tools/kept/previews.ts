@@ -10,7 +10,6 @@ export const diffTool = defineTool({
   name: 'calls_diff',
   title: 'Show a change of a preview',
   summary: 'Shows what a previewed command changed in one file.',
-  version: '1.0.0',
   capabilities: [{ action: 'diff', description: 'Shows what a previewed command changed in one file.' }],
   category: 'filesystem',
   tier: 'read_only',
@@ -19,8 +18,6 @@ export const diffTool = defineTool({
   effects: ({ path }) => [{ kind: 'read', target: path }],
   input: z.strictObject({ previewId, path: workspacePath('One of its changes.') }),
   output: previewChange,
-  examples: [],
-  aliases: [],
   run: ({ path }, ctx) => ctx.kept.change(path),
 });
 
@@ -41,7 +38,6 @@ export const commitTool = defineTool({
   name: 'calls_commit',
   title: 'Commit a preview',
   summary: 'Makes the changes of a previewed command in the workspace.',
-  version: '1.0.0',
   capabilities: [{ action: 'commit', description: 'Makes the changes of a previewed command in the workspace.' }],
   category: 'filesystem',
   tier: 'write',
@@ -50,8 +46,6 @@ export const commitTool = defineTool({
   effects: ({ changes }) => changes.map(({ path: target, kind }) => ({ kind, target }) as const),
   input,
   output: commitOutcome,
-  examples: [],
-  aliases: [],
   run: ({ changes, only, merges, force }, ctx) =>
     ctx.kept.commit({ paths: changes.map(({ path }) => path), merges, force, only }),
 });

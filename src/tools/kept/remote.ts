@@ -10,7 +10,6 @@ export const remoteTool = defineTool({
   name: 'git_remote',
   title: 'Remote',
   summary: 'Reads the URL of `origin` and the current branch.',
-  version: '1.0.0',
   capabilities: [{ action: 'look', description: 'Reads the URL of `origin` and the current branch.' }],
   category: 'development',
   tier: 'read_only',
@@ -24,6 +23,4 @@ export const remoteTool = defineTool({
   },
   input: z.strictObject({ path: workspacePath('In the repository.').default('.'), ...foundRemote.partial().shape }),
   output: z.strictObject({}),
-  examples: [],
-  aliases: [],
 });

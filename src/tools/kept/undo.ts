@@ -20,7 +20,6 @@ export const undoTool = defineTool({
   name: 'calls_undo',
   title: 'Undo a call',
   summary: 'Undoes the file changes of a call.',
-  version: '1.0.0',
   capabilities: [{ action: 'undo', description: 'Undoes the file changes of a call.' }],
   category: 'filesystem',
   tier: 'write',
@@ -29,7 +28,5 @@ export const undoTool = defineTool({
   effects: ({ paths }) => paths.map((target) => ({ kind: 'write', target }) as const),
   input,
   output: undoOutcome,
-  examples: [],
-  aliases: [],
   run: ({ keys, paths, force }, ctx) => ctx.undo({ keys, paths, force }),
 });

@@ -82,7 +82,6 @@ export default defineTool({
     'It has your tools that `tools` names, works in the same workspace, and knows only what you tell it. Independent tasks can run at once.',
   notes:
     'The model is that of a profile of config.yaml, the key `agents`; without one the tool is not there. A sub-agent is a session of its own whose policy is that of its caller, narrowed; answers that a person asked to be remembered do not count for it. It has `task_delegate` itself only if `tools` names it.',
-  version: '1.0.0',
   capabilities: [
     { action: 'delegate', description: 'Gives a task to a sub-agent with fewer rights, and returns its summary.' },
   ],

@@ -46,7 +46,6 @@ export default defineTool({
     'Gives output and exit code; long output is cut in its middle. What it leaves running is ended.',
   notes:
     'With `background`, the command is ended with its session, when the policy changes, and at the longest life of a terminal. An exit code that is not zero is no error of the call; beside 127 of a program that is not installed, `missing` names it and what brings it.',
-  version: '1.0.0',
   capabilities: [
     { action: 'execute', description: 'Runs a bash command line to its end.' },
     { action: 'start', description: 'Starts a server, or another command that goes on in the background.' },

@@ -101,7 +101,6 @@ export default defineTool({
   notes:
     'Without `action`: read where `sessionId` is given, else open. Answers hold the output, the screen, and `needsInput` when the program waits. ' +
     'Without `afterSeq`, write gives what follows it, read all. Terminals are ended when idle, when their session ends, and when the policy changes.',
-  version: '1.0.0',
   capabilities: [
     { action: 'open', description: 'Starts a program in a terminal.' },
     { action: 'write', description: 'Types into the terminal.' },
@@ -153,7 +152,6 @@ export default defineTool({
     { input: { action: 'read', sessionId: 'no-such' }, error: 'NOT_FOUND' },
     { input: { action: 'write', sessionId: 'no-such' }, error: 'INPUT_INVALID' },
   ],
-  aliases: [],
 
   async run(it, ctx) {
     const { terminals } = ctx;

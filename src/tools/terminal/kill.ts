@@ -16,7 +16,6 @@ export default defineTool({
     'With `signal`, only send that signal to its process group.',
   notes: 'What it wrote stays readable by terminal_output.',
   isExtra: true,
-  version: '1.0.0',
   capabilities: [
     { action: 'end', description: 'Ends a command in the background.' },
     { action: 'signal', description: 'Sends it a signal.' },
@@ -40,7 +39,6 @@ export default defineTool({
     signal: z.string().optional(),
   }),
   examples: [{ input: { handle: 'no-such' }, error: 'NOT_FOUND' }],
-  aliases: [],
 
   async run({ handle, signal }, { background }) {
     if (signal === undefined || signal === 'KILL') await background.stop(handle);

@@ -16,7 +16,6 @@ export default defineTool({
     'Standard output and standard error come in the order in which they were written. Old output is dropped first; `missedBytes` tells of it. ' +
     'A command that has ended stays readable until the session starts others, or nobody has asked for it for a while.',
   isExtra: true,
-  version: '1.0.0',
   capabilities: [
     { action: 'read', description: 'Returns the output of a command in the background.' },
     { action: 'list', description: 'Lists the commands in the background, with the ports on which they listen.' },
@@ -48,7 +47,6 @@ export default defineTool({
     { input: {}, output: { commands: [] } },
     { input: { handle: 'no-such' }, error: 'NOT_FOUND' },
   ],
-  aliases: [],
 
   async run({ handle = '', afterSeq, waitMs }, { background }) {
     return background.output(handle, { afterSeq, waitMs });

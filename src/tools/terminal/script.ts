@@ -39,7 +39,6 @@ export default defineTool({
     'Run a script of several lines by bash, sh, zsh or PowerShell, in a sandbox as terminal_execute has it. Values that come from elsewhere go in args ("$1"), never into the text. ' +
     'Standard input is empty. Returns stdout, stderr and the exit code (a non-zero one is not an error).',
   isExtra: true,
-  version: '1.0.0',
   capabilities: [{ action: 'execute', description: 'Runs a script by bash, sh, zsh or PowerShell to its end.' }],
   category: 'development',
   tier: 'execute',
@@ -73,7 +72,6 @@ export default defineTool({
     { input: { script: 'true', cwd: '../..' }, error: 'ACCESS_DENIED' },
   ],
   spellings: { values: { shell: { powershell: 'pwsh' } } },
-  aliases: [],
 
   async run({ script, shell, cwd, args }, ctx) {
     const checked = ctx.command({ command: script, cwd, env: {}, shell, args });

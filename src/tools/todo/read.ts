@@ -11,7 +11,6 @@ export default defineTool({
   name: 'todo_read',
   title: 'Read the todo list',
   summary: 'Read the todo list of this workspace.',
-  version: '1.0.0',
   capabilities: [{ action: 'read', description: 'Reads the todo list of the workspace.' }],
   category: 'custom',
   tier: 'read_only',

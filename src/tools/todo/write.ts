@@ -10,7 +10,6 @@ export default defineTool({
   title: 'Write the todo list',
   summary: 'Replace the todo list of this workspace: give the whole list, with the ids from todo_read.',
   notes: 'At most 500 entries of 2 000 characters.',
-  version: '1.0.0',
   capabilities: [{ action: 'replace', description: 'Replaces the todo list of the workspace.' }],
   category: 'custom',
   tier: 'write',

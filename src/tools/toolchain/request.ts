@@ -13,7 +13,6 @@ export default defineTool({
     'A person is asked about each call, whatever the policy or an earlier answer says. Commands that begin after it find it. ' +
     'The registry is that of `packages` in config.yaml; it hears the name before anybody is asked.',
   isExtra: true,
-  version: '1.0.0',
   capabilities: [{ action: 'install', description: 'Installs a toolchain for commands, once a person has said yes.' }],
   category: 'development',
   tier: 'execute',
@@ -45,5 +44,4 @@ export default defineTool({
     { input: { name: 'node', version: '24' }, error: 'APPROVAL_DENIED' },
     { input: { name: 'node', version: 'latest' }, error: 'INPUT_INVALID' },
   ],
-  aliases: [],
 });

@@ -12,7 +12,6 @@ export default defineTool({
   title: 'Describe tools',
   summary:
     'Describe tools by name: what they do, their input and output. Call them by name, or by ringfence_batch if only listed tools can be called.',
-  version: '1.0.0',
   isExtra: true,
   capabilities: [
     { action: 'describe', description: 'Describes tools of the session, with the types of their inputs.' },
@@ -33,7 +32,6 @@ export default defineTool({
     { input: { names: ['file_read', 'no_such_tool'] }, output: { unknown: ['no_such_tool'] } },
     { input: { names: ['no_such_tool'] }, error: 'NOT_FOUND' },
   ],
-  aliases: [],
 
   runs: {
     by: 'tools',

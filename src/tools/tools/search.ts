@@ -8,7 +8,6 @@ export default defineTool({
   title: 'Find tools',
   summary: 'Find tools that are not listed, by words. tools_describe tells how to call them.',
   notes: `Names at most ${FOUND_TOOLS_MAX} tools, the best match first; \`total\` counts all. Listed for models where tools of providers and connectors are left out of their list.`,
-  version: '1.0.0',
   isExtra: true,
   capabilities: [{ action: 'search', description: 'Finds tools of the session by words.' }],
   category: 'search',
@@ -33,6 +32,5 @@ export default defineTool({
     { input: { query: 'screenshot' }, output: { total: 1 } },
     { input: { query: '' }, error: 'INPUT_INVALID' },
   ],
-  aliases: [],
   runs: { by: 'tools', answer: (query, tools, learned) => searchTools(tools, query, learned(query)) },
 });

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { ToolError } from '../../base/errors.ts';
 import { rare } from '../rare-parameters.ts';
-import { assertSearch, searchHealth } from '../search-program.ts';
+import { searches } from '../search-program.ts';
 import { foundReference, foundSymbol, PRECISIONS } from '../source/symbols.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 
@@ -19,19 +19,15 @@ const input = z.strictObject({
 });
 
 export default defineTool({
+  ...searches,
   name: 'workspace_find_references',
   title: 'Find references',
   summary:
     'Find uses and declarations of a symbol: TypeScript and JavaScript by their language server; Python, Rust and Go by name.',
   notes:
     'Without file and line: of all symbols with that name. `definitions` says which symbols were followed where no file was said.',
-  version: '1.0.0',
   capabilities: [{ action: 'references', description: 'Finds the uses and declarations of a symbol.' }],
   category: 'code_analysis',
-  tier: 'read_only',
-  initialize: assertSearch,
-  healthCheck: searchHealth,
-  idempotent: true,
   effects: ({ file }) => [
     { kind: 'read', target: '.' },
     ...(file === undefined ? [] : [{ kind: 'read' as const, target: file }]),

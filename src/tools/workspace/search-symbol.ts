@@ -1,23 +1,19 @@
 import * as z from 'zod';
 import { rare } from '../rare-parameters.ts';
-import { assertSearch, searchHealth } from '../search-program.ts';
+import { searches } from '../search-program.ts';
 import { foundSymbol, PRECISIONS, SYMBOL_TYPES } from '../source/symbols.ts';
 import { defineTool } from '../tool.ts';
 
 export default defineTool({
+  ...searches,
   name: 'workspace_search_symbol',
   title: 'Search symbols',
   summary:
     'Find where functions, classes, types and variables are declared (TypeScript, JavaScript, Python, Rust, Go).',
   notes:
     'TypeScript and JavaScript by their language server; Python, Rust and Go by their syntax. Leaves out what .gitignore does. Exact names come first.',
-  version: '1.0.0',
   capabilities: [{ action: 'search', description: 'Finds where symbols are declared, by name.' }],
   category: 'code_analysis',
-  tier: 'read_only',
-  initialize: assertSearch,
-  healthCheck: searchHealth,
-  idempotent: true,
   effects: () => [{ kind: 'read', target: '.' }],
   input: z.strictObject({
     query: z
@@ -61,7 +57,6 @@ export default defineTool({
     },
     { input: { query: 'no such' }, error: 'INPUT_INVALID' },
   ],
-  aliases: [],
 
   async run({ type, ...query }, ctx) {
     const { total, skipped, ...found } = await ctx.symbols.find({ ...query, ...(type !== 'any' && { type }) });

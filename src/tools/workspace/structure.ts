@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { glob } from '../path-parameters.ts';
 import { rare } from '../rare-parameters.ts';
-import { assertSearch, searchHealth } from '../search-program.ts';
+import { searches } from '../search-program.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 
 const input = z.strictObject({
@@ -16,18 +16,14 @@ const FILES_PER_BREATH = 2000;
 const FILES_SHOWN = 40;
 
 export default defineTool({
+  ...searches,
   name: 'workspace_structure',
   title: 'Show the project tree',
   summary: 'Show a project as a tree with counts of files. Leaves out what .gitignore does and hidden files.',
   notes:
     'At most 1 000 lines. Also left out: symbolic links and directories without files. `truncated` says whether something was only counted.',
-  version: '1.0.0',
   capabilities: [{ action: 'tree', description: 'Shows directories and files as a tree with counts.' }],
   category: 'filesystem',
-  tier: 'read_only',
-  initialize: assertSearch,
-  healthCheck: searchHealth,
-  idempotent: true,
   effects: ({ path }) => [{ kind: 'read', target: path }],
   input,
   output: z.strictObject({
@@ -51,7 +47,6 @@ export default defineTool({
     { input: { path: '../' }, error: 'ACCESS_DENIED' },
     { input: { path: 'notes.txt' }, error: 'UNSUPPORTED' },
   ],
-  aliases: [],
 
   async run({ path, maxDepth, exclude }, ctx) {
     using search = ctx.search(path);
