@@ -1,5 +1,6 @@
-/** Free space of a disk, and how much of it is reserved for the daemon's records. */
-import { statfsSync } from 'node:fs';
+/** Free space of a disk, how much of it is reserved for the daemon's records, and files that are replaced in one step. */
+import { mkdirSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import type { Limits } from './limits.ts';
 
 export interface Disk {
@@ -31,4 +32,12 @@ export function roomIn(path: string, limits: Pick<Limits, 'stateReserveBytes'>):
   } catch {
     return 0; // ENOENT: nothing can be stored there.
   }
+}
+
+/** Writes a file as a whole, closed to others: it is on the disk then, and a crash leaves the old or the new one. Throws file system errors. */
+export function replaceFile(path: string, text: string): void {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  rmSync(`${path}.new`, { force: true });
+  writeFileSync(`${path}.new`, text, { mode: 0o600, flag: 'wx', flush: true });
+  renameSync(`${path}.new`, path);
 }

@@ -77,6 +77,29 @@ export function afterMicrotasks(fn: () => void): void {
 export const pause = (ms: number, { after }: Pick<Powers, 'after'>): Promise<void> =>
   new Promise((resolve) => void after(ms, resolve));
 
+/** Waits; throws the reason of an abort. */
+export async function waitUnlessAborted(
+  ms: number,
+  { signal, powers }: { signal: AbortSignal; powers: Pick<Powers, 'after'> },
+): Promise<void> {
+  signal.throwIfAborted();
+  await new Promise<void>((resolve, reject) => {
+    const leave = () => {
+      timer.cancel();
+      reject(signal.reason as Error);
+    };
+    const timer = powers.after(ms, () => {
+      signal.removeEventListener('abort', leave);
+      resolve();
+    });
+    signal.addEventListener('abort', leave, { once: true });
+  });
+}
+
+/** A random number from 0 to 1. */
+export const fraction = ({ secret }: Pick<Powers, 'secret'>): number =>
+  Number.parseInt(secret().slice(0, 8), 16) / 2 ** 32;
+
 /** Whether `promise` settles within `ms`; it never rejects. */
 export function settlesWithin(
   promise: Promise<unknown>,

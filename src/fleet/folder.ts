@@ -2,8 +2,9 @@
  * The folder of a fleet on the operator's machine: `operator/` has the operator's key, `bus/` what nats-server needs, `hub/`
  * what the collector needs. The last two may be moved to other machines; the first one never is.
  */
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { replaceFile } from '../base/disk.ts';
 import type { Limits } from '../base/limits.ts';
 import { parseJson } from '../base/text/json.ts';
 import { usersConfig } from './bus-config.ts';
@@ -24,13 +25,6 @@ export const fleetFiles = (folder: string) => ({
   hubPolicy: join(folder, 'hub/policy.json'),
   audit: join(folder, 'hub/audit.db'),
 });
-
-/** Writes a file as a whole, closed to others. */
-export function writePrivate(path: string, text: string): void {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-  writeFileSync(`${path}.new`, text, { mode: 0o600, flush: true });
-  renameSync(`${path}.new`, path);
-}
 
 /** The text of a file of the fleet. Throws FleetError. */
 export function readFleetFile(path: string): string {
@@ -65,7 +59,7 @@ export function readRosterFile(path: string, operatorKey: string, limits: Limits
 export function writeRoster(folder: string, roster: Roster, privateKey: string): void {
   const { roster: path, hubRoster, users } = fleetFiles(folder);
   const text = JSON.stringify(signRoster(roster, privateKey));
-  writePrivate(path, text);
-  writePrivate(hubRoster, text);
-  writePrivate(users, usersConfig(roster));
+  replaceFile(path, text);
+  replaceFile(hubRoster, text);
+  replaceFile(users, usersConfig(roster));
 }

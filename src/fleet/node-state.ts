@@ -1,8 +1,8 @@
 /** What a node remembers of its orders across restarts. */
 import { existsSync, readFileSync } from 'node:fs';
 import * as z from 'zod';
+import { replaceFile } from '../base/disk.ts';
 import { jsonOr } from '../base/text/json.ts';
-import { writePrivate } from './folder.ts';
 
 const stored = z.strictObject({ isDraining: z.boolean(), lastIssuedAtMs: z.int().min(0) });
 
@@ -29,6 +29,6 @@ export class NodeState {
   /** Notes an order before it is obeyed, so that it is obeyed once. */
   note(lastIssuedAtMs: number, isDraining: boolean = this.#now.isDraining): void {
     this.#now = { isDraining, lastIssuedAtMs };
-    writePrivate(this.#path, JSON.stringify(this.#now));
+    replaceFile(this.#path, JSON.stringify(this.#now));
   }
 }

@@ -2,8 +2,7 @@
 
 import type { Code, ToolError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
-import type { Powers } from '../base/powers.ts';
-import { waitUnlessAborted } from '../base/waiting.ts';
+import { fraction, type Powers, waitUnlessAborted } from '../base/powers.ts';
 import { holdsFor } from '../tools/tool.ts';
 import { failed, type Outcome } from './outcome.ts';
 import { type ClearedCall, outcomeOf, type Stage } from './stage.ts';
@@ -78,6 +77,3 @@ async function waits(ms: number, { call, powers }: { call: ClearedCall; powers: 
   await waitUnlessAborted(ms, { signal: call.controller.signal, powers });
   return true;
 }
-
-/** A random number from 0 to 1. */
-const fraction = (powers: Powers): number => Number.parseInt(powers.secret().slice(0, 8), 16) / 0xffff_ffff;

@@ -1,6 +1,7 @@
 /** What an operator paused: kept in a file, so that a restart does not let calls run again. */
-import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import * as z from 'zod';
+import { replaceFile } from '../base/disk.ts';
 import { parseJson } from '../base/text/json.ts';
 
 const paused = z.strictObject({ at: z.iso.datetime(), by: z.string().max(256) });
@@ -28,6 +29,5 @@ export function readPauses(path: string): Pauses {
 /** Writes the file, or removes it if nothing is paused. Throws file system errors. */
 export function writePauses(path: string, pauses: Pauses): void {
   if (!pauses.all && Object.keys(pauses.sessions).length === 0) return rmSync(path, { force: true });
-  writeFileSync(`${path}.new`, `${JSON.stringify(pauses)}\n`, { mode: 0o600, flush: true });
-  renameSync(`${path}.new`, path);
+  replaceFile(path, `${JSON.stringify(pauses)}\n`);
 }

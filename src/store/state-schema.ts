@@ -15,10 +15,10 @@ import {
   renameSync,
   rmSync,
   statSync,
-  writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
+import { replaceFile } from '../base/disk.ts';
 import { UsageError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
 import type { Powers } from '../base/powers.ts';
@@ -186,9 +186,7 @@ const newerThan = (newest: number, stateDir: string, { version, writtenBy }: Sch
   );
 
 function writeSchema(stateDir: string, schema: Schema): void {
-  const path = join(stateDir, FILE);
-  writeFileSync(`${path}.new`, `${JSON.stringify(schema)}\n`, { mode: 0o600, flush: true });
-  renameSync(`${path}.new`, path);
+  replaceFile(join(stateDir, FILE), `${JSON.stringify(schema)}\n`);
 }
 
 /** Waits until a file or the names in a folder are on the disk. */

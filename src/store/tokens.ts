@@ -1,17 +1,7 @@
 /** Token files: readable only by the daemon's owner, and unchanged across restarts until they are rotated. */
-import {
-  closeSync,
-  existsSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeSync,
-} from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { replaceFile } from '../base/disk.ts';
 
 /** Tokens that every daemon has; principals of the config can't have these names. */
 export const OWN_TOKENS = ['operator', 'agent', 'metrics'] as const;
@@ -41,16 +31,5 @@ export function readOrMakeToken(stateDir: string, name: string, secret: () => st
 
 /** Replaces a token; it is on disk before this returns, and a crash leaves either the old or the new one. Throws file system errors. */
 export function replaceToken(stateDir: string, name: string, token: string): void {
-  const path = tokenPath(stateDir, name);
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-  const fresh = `${path}.new`;
-  rmSync(fresh, { force: true });
-  const fd = openSync(fresh, 'wx', 0o600);
-  try {
-    writeSync(fd, `${token}\n`);
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
-  renameSync(fresh, path);
+  replaceFile(tokenPath(stateDir, name), `${token}\n`);
 }

@@ -2,6 +2,7 @@
 import type * as jsonc from 'jsonc-parser';
 import type * as toml from 'smol-toml';
 import type * as yaml from 'yaml';
+import { TextLines } from '../base/text/text-lines.ts';
 
 export type DataFormat = 'json' | 'jsonc' | 'yaml' | 'toml';
 
@@ -64,7 +65,7 @@ function readJson(
   format: 'json' | 'jsonc',
   { parseTree, printParseErrorCode, findNodeAtLocation }: typeof jsonc,
 ): DataText {
-  const lines = new LineIndex(text);
+  const lines = new TextLines(text);
   const errors: jsonc.ParseError[] = [];
   const commented = format === 'jsonc';
   const root = parseTree(text, errors, { disallowComments: !commented, allowTrailingComma: commented });
@@ -203,22 +204,3 @@ function readToml(text: string, { parse, TomlError, TomlDate }: typeof toml): Da
 }
 
 const shortened = (digits: string): string => (digits.length > 40 ? `${digits.slice(0, 40)}…` : digits);
-
-/** Turns offsets of a text into lines and columns. */
-class LineIndex {
-  readonly #starts: number[] = [0];
-
-  constructor(text: string) {
-    for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) this.#starts.push(at + 1);
-  }
-
-  at(offset: number): TextPosition {
-    let [low, high] = [0, this.#starts.length - 1];
-    while (low < high) {
-      const middle = Math.ceil((low + high) / 2);
-      if ((this.#starts[middle] as number) <= offset) low = middle;
-      else high = middle - 1;
-    }
-    return { line: low + 1, column: offset - (this.#starts[low] as number) + 1 };
-  }
-}

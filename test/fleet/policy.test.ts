@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { defaultLimits as limits } from '../../src/base/limits.ts';
 import { createClient } from '../../src/client/client.ts';
-import { fleetFiles, readFleet, writePrivate } from '../../src/fleet/folder.ts';
+import { replaceFile } from '../../src/base/disk.ts';
+import { fleetFiles, readFleet } from '../../src/fleet/folder.ts';
 import { createOperatorKeys } from '../../src/fleet/signing.ts';
 import { bundleOf, type PolicyBundle, signBundle, toText } from '../../src/policy/bundle/bundle.ts';
 import { removeTree, type TestDaemon, temporaryDir } from '../support/daemon.ts';
@@ -66,7 +67,7 @@ describe.skipIf(noBus !== undefined)(`a policy that the operator requires${noBus
   };
   const handedOut = (): PolicyBundle =>
     JSON.parse(readFileSync(fleetFiles(fleet.folder).hubPolicy, 'utf8')) as PolicyBundle;
-  const handOut = (bundle: PolicyBundle): void => writePrivate(fleetFiles(fleet.folder).hubPolicy, toText(bundle));
+  const handOut = (bundle: PolicyBundle): void => replaceFile(fleetFiles(fleet.folder).hubPolicy, toText(bundle));
 
   test('a node that runs with --policy fleet takes no sessions before the policy has come, and denies everything', async () => {
     await expect.poll(obstacles).toMatchObject({ 'node-a': "does not have the operator's policy yet" });

@@ -1,10 +1,10 @@
 /** What a module of TypeScript or JavaScript imports and exports. Runs in the parser child. */
 import type { SgNode } from '@ast-grep/napi';
 import { type ParseResult, parse, type StaticExportEntry } from 'oxc-parser';
+import { TextLines } from '../../src/base/text/text-lines.ts';
 import type { CodeError, CodeExport, CodeImport } from '../../src/tools/source/source-code.ts';
 import { findKinds, treeOf } from '../symbols/grammars.ts';
 import type { ParsedLanguage } from '../symbols/source-languages.ts';
-import { TextLines } from './text-lines.ts';
 
 export interface ModuleTable {
   readonly imports: CodeImport[];
@@ -38,7 +38,7 @@ export async function moduleTableOf({ path, language, text }: SourceText): Promi
 function tableOf({ module }: ParseResult, text: string, lines: TextLines): Omit<ModuleTable, 'errors'> {
   const imports: CodeImport[] = module.staticImports.map(({ start, moduleRequest, entries }) => ({
     module: moduleRequest.value,
-    line: lines.lineOf(start),
+    line: lines.at(start).line,
     names: entries.map(({ importName: { kind, name } }) =>
       kind === 'Name' ? (name ?? '') : kind === 'Default' ? 'default' : '*',
     ),
@@ -50,11 +50,11 @@ function tableOf({ module }: ParseResult, text: string, lines: TextLines): Omit<
     const request = text.slice(moduleRequest.start, moduleRequest.end);
     const specifier = /^(['"`])([^'"`$\\]+)\1$/.exec(request)?.[2];
     if (specifier !== undefined)
-      imports.push({ module: specifier, line: lines.lineOf(start), names: ['*'], kind: 'dynamic', typeOnly: false });
+      imports.push({ module: specifier, line: lines.at(start).line, names: ['*'], kind: 'dynamic', typeOnly: false });
   }
   const exports: CodeExport[] = [];
   for (const { start, entries } of module.staticExports) {
-    const line = lines.lineOf(start);
+    const { line } = lines.at(start);
     for (const it of entries) exports.push(toExport(it, line));
     imports.push(...reexportsOf(entries, line));
   }
@@ -105,7 +105,4 @@ function commonJsExportsOf(language: ParsedLanguage, root: SgNode): CodeExport[]
 }
 
 const errorsOf = ({ errors }: ParseResult, lines: TextLines): CodeError[] =>
-  errors.map(({ message, labels }) => {
-    const start = labels[0]?.start ?? 0;
-    return { line: lines.lineOf(start), column: lines.columnOf(start), message };
-  });
+  errors.map(({ message, labels }) => ({ ...lines.at(labels[0]?.start ?? 0), message }));

@@ -2,11 +2,12 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
+import { replaceFile } from '../../base/disk.ts';
 import { defaultLimits as limits } from '../../base/limits.ts';
 import { systemPowers } from '../../base/powers.ts';
 import { serverConfig } from '../../fleet/bus-config.ts';
 import type { Credential } from '../../fleet/credential.ts';
-import { fleetFiles, readFleetFile, writePrivate, writeRoster } from '../../fleet/folder.ts';
+import { fleetFiles, readFleetFile, writeRoster } from '../../fleet/folder.ts';
 import { Hub } from '../../fleet/hub.ts';
 import { memberKeys } from '../../fleet/nats.ts';
 import { createOperatorKeys } from '../../fleet/signing.ts';
@@ -44,16 +45,16 @@ export async function fleetInit(
   } as const;
   const write = (path: string, role: 'operator' | 'hub', seed: string) => {
     const whole: Credential = { ...credential, name: role, role, seed };
-    writePrivate(path, JSON.stringify(whole));
+    replaceFile(path, JSON.stringify(whole));
   };
   write(files.operatorCredential, 'operator', operator.seed);
   write(files.hubCredential, 'hub', hub.seed);
-  writePrivate(join(files.bus, 'nats-server.conf'), serverConfig({ host, port, folder: files.bus }));
+  replaceFile(join(files.bus, 'nats-server.conf'), serverConfig({ host, port, folder: files.bus }));
   const member = (role: 'operator' | 'hub', key: string) => ({ name: role, role, key, labels: [] });
   const members = [member('operator', operator.publicKey), member('hub', hub.publicKey)];
   writeRoster(folder, { fleet: name, version: 1, members, invitations: [] }, privateKey);
   // The last file: without it the folder holds no fleet, and `init` can be run again.
-  writePrivate(files.operatorKey, privateKey);
+  replaceFile(files.operatorKey, privateKey);
   if (flags.json) printJson({ fleet: name, folder, url: credential.url });
   else print(harmless(nextSteps(folder)));
   return EXIT.OK;

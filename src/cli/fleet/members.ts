@@ -2,12 +2,13 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { replaceFile } from '../../base/disk.ts';
 import { defaultLimits as limits } from '../../base/limits.ts';
 import { pause } from '../../base/powers.ts';
 import { findUserDirs, makeStateDir } from '../../daemon/user-dirs.ts';
 import { type Credential, readCredential, readToken, type Token, toToken } from '../../fleet/credential.ts';
 import { FleetError } from '../../fleet/fleet-error.ts';
-import { fleetFiles, writePrivate } from '../../fleet/folder.ts';
+import { fleetFiles } from '../../fleet/folder.ts';
 import { isProof, joinAnswer, joinRequest, proofOf } from '../../fleet/invitation.ts';
 import type { FleetLink } from '../../fleet/link.ts';
 import { Unanswered } from '../../fleet/link.ts';
@@ -128,7 +129,7 @@ export async function fleetJoin(
   await using _ = await retried(() =>
     connectBus({ credential, inbox: inboxOf(role, name), waits: false, limits, powers }),
   );
-  writePrivate(path, JSON.stringify(credential));
+  replaceFile(path, JSON.stringify(credential));
   if (role === 'node') preparePolicy(stateDir);
   if (json) printJson({ fleet, name, url });
   else

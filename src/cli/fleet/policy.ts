@@ -1,7 +1,8 @@
 /** `ringfence fleet policy`: which policy nodes must follow to get sessions. */
 
+import { replaceFile } from '../../base/disk.ts';
 import { defaultLimits as limits } from '../../base/limits.ts';
-import { fleetFiles, readFleet, writePrivate } from '../../fleet/folder.ts';
+import { fleetFiles, readFleet } from '../../fleet/folder.ts';
 import { type PolicyBundle, signBundle, toText } from '../../policy/bundle/bundle.ts';
 import { PolicyError } from '../../policy/policy-error.ts';
 import { assertLoadable } from '../ci/bundle.ts';
@@ -26,7 +27,7 @@ export async function fleetPolicy(
   const folder = folderOf(flags, caller);
   const bundle = source === undefined ? undefined : await signedBundle(source, folder, caller);
   // The hub has the bundle before a node can ask for it.
-  if (bundle) writePrivate(fleetFiles(folder).hubPolicy, toText(bundle));
+  if (bundle) replaceFile(fleetFiles(folder).hubPolicy, toText(bundle));
   const { bundle: required } = await changeRoster(folder, (roster) => {
     if (bundle) return { policy: undefined, bundle: { digest: bundle.digest, revision: roster.version + 1 } };
     const lifted = roster.bundle && { bundle: { digest: null, revision: roster.version + 1 } };

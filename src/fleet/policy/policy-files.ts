@@ -4,10 +4,10 @@
  */
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { replaceFile } from '../../base/disk.ts';
 import { jsonOr } from '../../base/text/json.ts';
 import type { PolicyBundle } from '../../policy/bundle/bundle.ts';
 import { unpackBundle } from '../../policy/bundle/collect.ts';
-import { writePrivate } from '../folder.ts';
 import { type RequiredBundle, requiredBundle } from '../roster.ts';
 import { fleetPolicyFile } from './policy-path.ts';
 
@@ -21,7 +21,7 @@ rules:
 /** Makes the file that denies everything, unless the node has one. */
 export function preparePolicy(stateDir: string): void {
   const path = fleetPolicyFile(stateDir);
-  if (!existsSync(path)) writePrivate(path, NO_POLICY_YET);
+  if (!existsSync(path)) replaceFile(path, NO_POLICY_YET);
 }
 
 export class PolicyFiles {
@@ -41,7 +41,7 @@ export class PolicyFiles {
   }
 
   writeRequired(required: RequiredBundle): void {
-    writePrivate(join(this.#folder, 'required.json'), JSON.stringify(required));
+    replaceFile(join(this.#folder, 'required.json'), JSON.stringify(required));
   }
 
   /** The text of the bundle that came last; undefined if none did. */
@@ -57,10 +57,10 @@ export class PolicyFiles {
   replaceBy(bundle: PolicyBundle, name: string): Disposable {
     const before = existsSync(this.entry) ? readFileSync(this.entry, 'utf8') : NO_POLICY_YET;
     unpackBundle(bundle, join(this.#folder, name));
-    writePrivate(this.entry, `version: 1\nextends: ${JSON.stringify(`./${name}/${bundle.entry}`)}\n`);
+    replaceFile(this.entry, `version: 1\nextends: ${JSON.stringify(`./${name}/${bundle.entry}`)}\n`);
     return {
       [Symbol.dispose]: () => {
-        writePrivate(this.entry, before);
+        replaceFile(this.entry, before);
         rmSync(join(this.#folder, name), { recursive: true });
       },
     };
@@ -68,7 +68,7 @@ export class PolicyFiles {
 
   /** Keeps the text of a bundle that was taken, and removes the folders of those before. */
   keep(text: string, name: string): void {
-    writePrivate(join(this.#folder, 'bundle.json'), text);
+    replaceFile(join(this.#folder, 'bundle.json'), text);
     for (const it of readdirSync(this.#folder, { withFileTypes: true }))
       if (it.isDirectory() && it.name !== name) rmSync(join(this.#folder, it.name), { recursive: true });
   }

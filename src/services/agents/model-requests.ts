@@ -4,8 +4,8 @@
  */
 
 import { ToolError } from '../../base/errors.ts';
+import { waitUnlessAborted } from '../../base/powers.ts';
 import { parseJson } from '../../base/text/json.ts';
-import { waitUnlessAborted } from '../../base/waiting.ts';
 import { limitsOf } from '../../pipeline/cost-cap.ts';
 import type { ChildSession } from '../../pipeline/execute/child-session.ts';
 import type { ClearedCall } from '../../pipeline/stage.ts';

@@ -4,7 +4,7 @@
  */
 import { ToolError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
-import type { Powers, Timer } from '../../base/powers.ts';
+import { fraction, type Powers, type Timer } from '../../base/powers.ts';
 import type { ConnectedCall } from './run-call.ts';
 import type { ServiceClient } from './service-client.ts';
 
@@ -84,7 +84,7 @@ export class HealthChecks implements Disposable {
     const isBroken = state === 'failing' || state === 'paused';
     const backOffMs = Math.min(limits.connectorPauseMs * 2 ** (failures - 1), limits.connectorPauseMsMax);
     const everyMs = isBroken ? Math.max(retryAfterMs, backOffMs) : limits.serviceCheckEveryMs;
-    const random = Number.parseInt(powers.secret().slice(0, 8), 16) / 2 ** 32;
+    const random = fraction(powers);
     known.timer = powers.after(everyMs * (1 + JITTER * (2 * random - 1)), () => void this.#turn(service, known));
   }
 

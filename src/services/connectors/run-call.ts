@@ -1,8 +1,8 @@
 /** Runs calls of connectors' tools: their requests are made by the egress process, which reaches nothing but the connector's service. */
 
 import { hash } from 'node:crypto';
+import { waitUnlessAborted } from '../../base/powers.ts';
 import { canonical } from '../../base/text/values.ts';
-import { waitUnlessAborted } from '../../base/waiting.ts';
 import { timeLimitOf } from '../../pipeline/execute/bounds.ts';
 import { inTime } from '../../pipeline/execute/read-only-run.ts';
 import type { Runner } from '../../pipeline/execute/runner.ts';

@@ -7,8 +7,8 @@ import { isAbsolute, join } from 'node:path';
 import * as z from 'zod';
 import { ToolError } from '../../base/errors.ts';
 import type { Powers } from '../../base/powers.ts';
+import { answerOf } from '../../base/program-answer.ts';
 import { parseJson } from '../../base/text/json.ts';
-import { answerOf } from '../program-answer.ts';
 
 /** Bytes of one image: a registry could send any number. */
 const IMAGE_BYTES_MAX = 16 * 1024 ** 3;

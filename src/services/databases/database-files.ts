@@ -1,8 +1,9 @@
 /** The connections that `ringfence database add` stored: a file each in the state directory, outside of every workspace. */
 
-import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
+import { replaceFile } from '../../base/disk.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
 import { jsonOr } from '../../base/text/json.ts';
@@ -50,12 +51,8 @@ export function storeDatabase(
 ): void {
   if (storedDatabases(stateDir).filter((it) => it !== name).length >= databasesMax)
     throw new DatabaseError(`${databasesMax} connections are stored, which is the maximum (databasesMax)`);
-  const [folder, path] = [folderOf(stateDir), fileOf(stateDir, name)];
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  chmodSync(folder, 0o700);
-  rmSync(`${path}.new`, { force: true });
-  writeFileSync(`${path}.new`, JSON.stringify(source), { mode: 0o600, flag: 'wx', flush: true });
-  renameSync(`${path}.new`, path);
+  replaceFile(fileOf(stateDir, name), JSON.stringify(source));
+  chmodSync(folderOf(stateDir), 0o700);
 }
 
 /** Removes a stored connection; false if there was none. */

@@ -3,19 +3,10 @@
  * directory, which no workspace or sandbox contains, together with its hash. Later changes of the original have no effect.
  */
 import { createHash } from 'node:crypto';
-import {
-  chmodSync,
-  type FSWatcher,
-  mkdirSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  statSync,
-  watch,
-  writeFileSync,
-} from 'node:fs';
+import { chmodSync, type FSWatcher, mkdirSync, readdirSync, rmSync, statSync, watch } from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
+import { replaceFile } from '../../base/disk.ts';
 import type { Limits } from '../../base/limits.ts';
 import type { Powers, Timer } from '../../base/powers.ts';
 import { parseJson } from '../../base/text/json.ts';
@@ -71,8 +62,7 @@ export class PinFolder {
       ]);
     const path = this.#fileOf(name);
     const pinned = { version: 1, sha256: hashOf(files), addedAt: new Date(nowMs).toISOString(), files };
-    writeFileSync(`${path}.new`, JSON.stringify(pinned), { mode: 0o600 });
-    renameSync(`${path}.new`, path);
+    replaceFile(path, JSON.stringify(pinned));
   }
 
   /** Removes what has the name; false if there was nothing. */

@@ -4,7 +4,7 @@
  */
 
 import { ToolError } from '../../base/errors.ts';
-import type { Powers, Timer } from '../../base/powers.ts';
+import { fraction, type Powers, type Timer } from '../../base/powers.ts';
 import { providedData } from '../../base/provided-data.ts';
 import type { Host, JobEnd } from '../../hosts/host.ts';
 import type { HostMasks } from '../../hosts/host-masks.ts';
@@ -202,7 +202,7 @@ export class Provider {
 
   async #backOff(): Promise<void> {
     this.#attempts += 1;
-    const random = Number.parseInt(this.#powers.secret().slice(0, 8), 16) / 2 ** 32;
+    const random = fraction(this.#powers);
     const waitMs = backoffMs(this.#attempts, this.#parts.limits, random);
     const { name } = this.settings;
     this.#powers.log.warn({ provider: name, reason: this.reason, waitMs }, 'provider ended; restarting it');

@@ -3,7 +3,7 @@
  * that works on a call is not pinged, since many can do one thing at a time only.
  */
 import type { Limits } from '../../base/limits.ts';
-import type { Powers, Timer } from '../../base/powers.ts';
+import { fraction, type Powers, type Timer } from '../../base/powers.ts';
 import { backoffMs } from './backoff.ts';
 
 export interface ServerChecksParts {
@@ -45,7 +45,7 @@ export class ServerChecks {
 
   #plan(): void {
     const { powers, limits } = this.#parts;
-    const random = Number.parseInt(powers.secret().slice(0, 8), 16) / 2 ** 32;
+    const random = fraction(powers);
     const afterMs =
       this.#failures > 0 ? backoffMs(this.#failures, limits, random) : limits.serviceCheckEveryMs * (1 - random / 2);
     this.#timer = powers.after(afterMs, () => void this.#turn(this.#round));

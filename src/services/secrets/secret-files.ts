@@ -3,9 +3,10 @@
  * secret may be sent to. No sandbox and no workspace contains them.
  */
 
-import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
+import { replaceFile } from '../../base/disk.ts';
 import { UsageError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
 import { parseJson } from '../../base/text/json.ts';
@@ -51,7 +52,7 @@ export function storeSecret(
 ): void {
   if (storedSecrets(stateDir).filter((it) => it !== name).length >= secretsMax)
     throw new SecretError(`${secretsMax} secrets are stored, which is the maximum (secretsMax)`);
-  replaceFile(stateDir, fileOf(stateDir, name), value);
+  write(stateDir, fileOf(stateDir, name), value);
 }
 
 /** Removes a secret and its hosts; false if there was none. */
@@ -103,13 +104,9 @@ function bindingsOf(stateDir: string): Bindings {
 }
 
 const writeBindings = (stateDir: string, bindings: Bindings): void =>
-  replaceFile(stateDir, bindingsFile(stateDir), JSON.stringify(bindings));
+  write(stateDir, bindingsFile(stateDir), JSON.stringify(bindings));
 
-function replaceFile(stateDir: string, path: string, text: string): void {
-  const folder = secretsFolder(stateDir);
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  chmodSync(folder, 0o700);
-  rmSync(`${path}.new`, { force: true });
-  writeFileSync(`${path}.new`, text, { mode: 0o600, flag: 'wx', flush: true });
-  renameSync(`${path}.new`, path);
+function write(stateDir: string, path: string, text: string): void {
+  replaceFile(path, text);
+  chmodSync(secretsFolder(stateDir), 0o700);
 }

@@ -8,6 +8,7 @@ import * as z from 'zod';
 import { ToolError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
 import type { Powers } from '../../base/powers.ts';
+import { answerOf } from '../../base/program-answer.ts';
 import { parseJson } from '../../base/text/json.ts';
 import { visible } from '../../base/text/shown-text.ts';
 import type { TimedParts } from '../../pipeline/execute/read-only-run.ts';
@@ -19,7 +20,6 @@ import { type OutgoingProxy, variablesOf } from '../../sandbox/egress/outgoing-p
 import { certificateVariablesFor, storeIn } from '../../sandbox/etc/certificates.ts';
 import { runsBy } from '../../tools/runs.ts';
 import type { Preview } from '../../tools/tool.ts';
-import { answerOf } from '../program-answer.ts';
 
 export interface ToolchainsOptions {
   /** The program of the command line, and its arguments. */

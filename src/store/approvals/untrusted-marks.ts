@@ -2,8 +2,9 @@
  * Which principals have got results that strangers wrote, by workspace. A mark outlives sessions and daemons, because the agent's memory
  * does as well; only a person takes it away.
  */
-import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import * as z from 'zod';
+import { replaceFile } from '../../base/disk.ts';
 import type { Powers } from '../../base/powers.ts';
 import { untrustedMark } from '../../base/result-shapes.ts';
 import { parseJson } from '../../base/text/json.ts';
@@ -82,8 +83,7 @@ export class UntrustedMarks {
   #keep(marks: readonly Mark[]): void {
     this.#marks = marks;
     try {
-      writeFileSync(`${this.#path}.new`, `${JSON.stringify(marks)}\n`, { mode: 0o600, flush: true });
-      renameSync(`${this.#path}.new`, this.#path);
+      replaceFile(this.#path, `${JSON.stringify(marks)}\n`);
       this.#isUnwritten = false;
     } catch (error) {
       this.#isUnwritten = true;

@@ -7,7 +7,6 @@ import { failure, Git } from './git.ts';
 import { connectTo, reachesRemote, resolved } from './remote.ts';
 import { branchOf, findRepository } from './repository.ts';
 
-
 export default defineTool({
   ...reachesRemote,
   name: 'git_pull',

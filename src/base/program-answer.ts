@@ -1,6 +1,6 @@
 /** What a program that the daemon started for a capability printed, and how it ended. */
 import type { ChildProcess } from 'node:child_process';
-import { visible } from '../base/text/shown-text.ts';
+import { visible } from './text/shown-text.ts';
 
 export interface ProgramAnswer {
   /** The first characters of its standard output. */

@@ -1,6 +1,4 @@
-/** Lines and columns of offsets in a text. */
-
-/** Offsets and columns count UTF-16 units; lines and columns from 1. */
+/** Lines and columns of offsets in a text; offsets and columns count UTF-16 units, lines and columns from 1. */
 export class TextLines {
   readonly #starts: number[] = [0];
 
@@ -8,7 +6,7 @@ export class TextLines {
     for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) this.#starts.push(at + 1);
   }
 
-  lineOf(offset: number): number {
+  at(offset: number): { line: number; column: number } {
     let low = 0;
     let high = this.#starts.length;
     while (high - low > 1) {
@@ -16,10 +14,6 @@ export class TextLines {
       if ((this.#starts[middle] as number) <= offset) low = middle;
       else high = middle;
     }
-    return low + 1;
-  }
-
-  columnOf(offset: number): number {
-    return offset - (this.#starts[this.lineOf(offset) - 1] as number) + 1;
+    return { line: low + 1, column: offset - (this.#starts[low] as number) + 1 };
   }
 }
