@@ -2,8 +2,9 @@
 import { lookup, resolve4, resolve6 } from 'node:dns/promises';
 import { silentLog, systemPowers } from '../src/base/powers.ts';
 import { IdleHeap } from '../src/hosts/idle-heap.ts';
-import type { DoorAnswer, DoorQuestion, FromProxy, ToProxy } from '../src/sandbox/egress/messages.ts';
+import type { DoorAnswer, DoorQuestion, ToProxy } from '../src/sandbox/egress/messages.ts';
 import { EgressProxy } from '../src/sandbox/egress/proxy.ts';
+import type { ProxyMessage } from '../src/sandbox/egress/proxy-messages.ts';
 import { GatewayLine } from './gateway-line.ts';
 import { establishPerimeter } from './perimeter.ts';
 
@@ -12,7 +13,7 @@ const TOKEN_CHARS_MAX = 256;
 
 establishPerimeter(LISTENERS_FD);
 
-const gateway = new GatewayLine<ToProxy, FromProxy>(receive);
+const gateway = new GatewayLine<ToProxy, ProxyMessage>(receive);
 const powers = systemPowers(silentLog);
 const heap = new IdleHeap(powers);
 let proxy: EgressProxy | undefined;

@@ -14,15 +14,13 @@ import type {
   DoorAnswer,
   DoorQuestion,
   DoorTerms,
-  EgressDenial,
-  EgressReport,
   EgressTerms,
-  HttpAnswer,
   HttpRequest,
   RemoteKey,
   ToProxy,
 } from '../sandbox/egress/messages.ts';
 import type { OutgoingProxy } from '../sandbox/egress/outgoing-proxy.ts';
+import type { EgressDenial, EgressReport, HttpAnswer } from '../sandbox/egress/proxy-messages.ts';
 import { type Asked, fromProxy, type ProxyMessage } from '../sandbox/egress/proxy-messages.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { decode } from '../wire/protocol/codec.ts';

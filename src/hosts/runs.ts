@@ -5,7 +5,7 @@ import { type OutsideProgram, protectedPart } from '../base/protected-names.ts';
 import type { NetworkLayer } from '../policy/network.ts';
 import type { UnixSockets } from '../policy/schema/tiers.ts';
 import type { CoarseMask } from '../sandbox/coarse-masks.ts';
-import type { EgressReport } from '../sandbox/egress/messages.ts';
+import type { EgressReport } from '../sandbox/egress/proxy-messages.ts';
 import type { Egress, EgressAttachment, EgressDoor, ServiceDoor, Terms } from './egress.ts';
 import type { Host, RunOptions as HostRunOptions, JobEnd } from './host.ts';
 import type { HostKey, HostMasks } from './host-masks.ts';

@@ -6,7 +6,7 @@ import type { Denial, ResultMetadata, Withheld } from '../base/call.ts';
 import { type ToolError, toToolError } from '../base/errors.ts';
 import type { CommandPreview } from '../base/preview.ts';
 import type { JobUsage } from '../hosts/job.ts';
-import type { EgressReport } from '../sandbox/egress/messages.ts';
+import type { EgressReport } from '../sandbox/egress/proxy-messages.ts';
 
 /** What an attempt brought beside its data or error. The comments name the stage that knows it. */
 export interface RunFacts {

@@ -1,7 +1,8 @@
 /** Entry of the process of a database server: perimeter, and frames of the gateway on fd 3. It logs in to one server only. */
 import { lookup } from 'node:dns/promises';
 import { silentLog, systemPowers } from '../../src/base/powers.ts';
-import type { FromServerProcess, ToServerProcess } from '../../src/services/databases/messages.ts';
+import type { ToServerProcess } from '../../src/services/databases/messages.ts';
+import type { FromServerProcess } from '../../src/services/databases/server-process.ts';
 import { GatewayLine } from '../gateway-line.ts';
 import { establishPerimeter } from '../perimeter.ts';
 import { Refused } from '../sqlite/refusals.ts';

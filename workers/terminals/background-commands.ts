@@ -53,17 +53,8 @@ export function backgroundFor(
       // Checked again for newly hidden paths: output may show them.
       const run = await find(id);
       onGitConfigs(await run.takeOver());
-      const { text, seq, missedBytes } = run.after(afterSeq);
-      const { ended, ports } = run;
-      return {
-        output: text,
-        seq,
-        missedBytes: missedBytes || undefined,
-        exited: ended !== undefined,
-        ...(ended !== undefined && ended !== 'exit' && { endedBy: ended }),
-        ...run.exit,
-        ...(ports.length > 0 && { ports }),
-      };
+      const { ports } = run;
+      return { ...run.stateAfter(afterSeq), ...(ports.length > 0 && { ports }) };
     },
     ended: async (id, waitMs) => {
       const run = await find(id);

@@ -46,16 +46,9 @@ class DrawnTerminal implements KeptProgram {
   async stateAfter(afterSeq: number): Promise<TerminalState> {
     const { terminal } = this;
     const picture = await this.screen.picture();
-    const { text, seq, missedBytes } = terminal.after(afterSeq);
-    const { ended } = terminal;
     const waits = terminal.waiter() !== undefined;
     return {
-      output: text,
-      seq,
-      missedBytes: missedBytes || undefined,
-      exited: ended !== undefined,
-      ...(ended !== undefined && ended !== 'exit' && { endedBy: ended }),
-      ...terminal.exit,
+      ...terminal.stateAfter(afterSeq),
       screen: picture,
       ...(waits && { needsInput: { kind: await terminal.inputKind() } }),
     };

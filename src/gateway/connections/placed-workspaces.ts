@@ -1,23 +1,12 @@
 /** Workspaces that this node makes for sessions of a fleet, as the sessions use them. src/fleet/workspaces makes them. */
 import { RpcError } from '../../base/errors.ts';
+import type { Read } from '../../base/result-shapes.ts';
+import type { Answer } from '../../wire/protocol/answers.ts';
 import type { Params } from '../../wire/protocol/messages.ts';
 import type { ClientLink } from '../client-link.ts';
 
 /** The changes of a workspace, ready to be read or pushed. */
-export interface CollectedChanges {
-  /** Whether anything differs from the commit that the session began with. */
-  readonly changed: boolean;
-  readonly base: string;
-  readonly commit: string;
-  readonly branch: string;
-  readonly files: number;
-  readonly problems: readonly string[];
-  /** Size and hash of the file that `workspaces.read` gives; absent if it is pushed, or nothing has changed. */
-  readonly bytes?: number;
-  readonly sha256?: string;
-  /** The address that the branch was pushed to. */
-  readonly pushedTo?: string;
-}
+export type CollectedChanges = Read<Answer<'workspaces.collect'>>;
 
 export interface PlacedWorkspace {
   /** Absolute path of the folder that the session works in. */

@@ -8,6 +8,7 @@ import { visible, visibleInLine } from '../../base/text/shown-text.ts';
 import { firstAskerOf, gitToolFor } from '../../policy/explain.ts';
 import type { PolicyQuestion } from '../../policy/question.ts';
 import type { RuleFacts } from '../../policy/schema.ts';
+import type { FileFingerprint } from '../../policy/shell/programs.ts';
 import { leavesQuestion } from '../../store/approvals/answers.ts';
 import type {
   ApprovalDraft,
@@ -24,7 +25,7 @@ import type { OpeningQuestion } from '../doors/openings.ts';
 import { protectedTargetOf } from '../permission.ts';
 import { type Approval, type ClearedCall, type JudgedCall, outcomeOf, type Stage } from '../stage.ts';
 import type { ApprovalContext } from './approval-context.ts';
-import { type Binding, bindingHash, differencesOf, type ProgramFingerprint, subjectHash } from './binding.ts';
+import { type Binding, bindingHash, differencesOf, subjectHash } from './binding.ts';
 import { hasInlineCode, withVisibleText } from './command-impact.ts';
 import { coverageOf, impactOf, programsOf, reachOf, rememberedFor, undoable, warned } from './impact.ts';
 import { isHeadless, settingsOf } from './settings.ts';
@@ -43,7 +44,7 @@ export interface ApproveDeps {
   /** The call as the policy would judge it now: its programs are looked up again. */
   questionNow(call: JudgedCall): PolicyQuestion;
   /** Identifies the program at a real path; undefined when no file is there. */
-  fingerprint(path: string): ProgramFingerprint | undefined;
+  fingerprint(path: string): FileFingerprint | undefined;
   /** What a person is asked about a call of `access_request`; undefined for all others. */
   openingOf(call: JudgedCall): Promise<OpeningQuestion | undefined>;
   /** The text of a policy rule that would allow such calls permanently. */
@@ -327,13 +328,13 @@ function bindingOf(
   };
 }
 
-const missingProgram = (path: string): ProgramFingerprint => ({
+const missingProgram = (path: string): FileFingerprint => ({
   path,
-  dev: 0,
-  ino: 0,
-  size: -1,
-  mtimeNs: 0,
-  ctimeNs: 0,
+  dev: '0',
+  ino: '0',
+  size: '-1',
+  mtimeNs: '0',
+  ctimeNs: '0',
 });
 
 interface ConfirmParts {

@@ -1,16 +1,7 @@
 /** What an approval is bound to. Architecture invariant: pure; equal hashes mean that the same would happen. */
 import { createHash } from 'node:crypto';
 import { canonical } from '../../base/text/values.ts';
-
-/** Identifies a program file on disk; see policy/programs.ts. */
-export interface ProgramFingerprint {
-  readonly path: string;
-  readonly dev: number | bigint | string;
-  readonly ino: number | bigint | string;
-  readonly size: number | bigint | string;
-  readonly mtimeNs: number | bigint | string;
-  readonly ctimeNs: number | bigint | string;
-}
+import type { FileFingerprint } from '../../policy/shell/programs.ts';
 
 /** The content of a file that the call would change, or would read to decide what to change. */
 export interface PreImage {
@@ -22,7 +13,7 @@ export interface PreImage {
 export interface Binding {
   readonly tool: { readonly name: string; readonly version: string };
   readonly input: unknown;
-  readonly programs: readonly ProgramFingerprint[];
+  readonly programs: readonly FileFingerprint[];
   readonly cwd: string;
   readonly environment: Readonly<Record<string, string>>;
   readonly policyVersion: string;

@@ -9,7 +9,7 @@ import { coarseWarnings } from '../../hosts/host-masks.ts';
 import type { FilesUnknown } from '../../hosts/job.ts';
 import type { RunResult } from '../../hosts/runs.ts';
 import { PAST_PROXY } from '../../sandbox/egress/connection-guard.ts';
-import type { EgressDenial } from '../../sandbox/egress/messages.ts';
+import type { EgressDenial } from '../../sandbox/egress/proxy-messages.ts';
 import { gitConfigWarnings } from './git-configs.ts';
 import { reported } from './reported.ts';
 

@@ -17,8 +17,9 @@ import {
 } from '../../policy/network.ts';
 import type { DnsCache } from './dns-cache.ts';
 import type { CommandDoor } from './door.ts';
-import type { DoorAnswer, DoorQuestion, EgressDenial, EgressReport } from './messages.ts';
+import type { DoorAnswer, DoorQuestion } from './messages.ts';
 import { connectThrough, goesDirect, type OutgoingProxy } from './outgoing-proxy.ts';
+import type { EgressDenial, EgressReport } from './proxy-messages.ts';
 
 /** The connection was refused and must not be retried. */
 export class ConnectionRefused extends Error {}

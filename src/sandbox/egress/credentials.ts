@@ -3,7 +3,8 @@
  * in the egress process, so that nothing behind it sees either.
  */
 import { KnownValues } from '../../base/redact/known-values.ts';
-import type { Credential, HttpAnswer, HttpRequest } from './messages.ts';
+import type { Credential, HttpRequest } from './messages.ts';
+import type { HttpAnswer } from './proxy-messages.ts';
 
 /** The request with its secrets in their places. */
 export function withCredentials({ credentials = [], ...asked }: HttpRequest): HttpRequest {

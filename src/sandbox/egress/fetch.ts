@@ -7,7 +7,8 @@ import type { Powers } from '../../base/powers.ts';
 import { toHostName } from '../../policy/network.ts';
 import { type ConnectionGuard, ConnectionRefused } from './connection-guard.ts';
 import { decoded } from './content-encoding.ts';
-import type { HttpAnswer, HttpRequest, HttpResponse } from './messages.ts';
+import type { HttpRequest } from './messages.ts';
+import type { HttpAnswer, HttpResponse } from './proxy-messages.ts';
 import { secured } from './secured.ts';
 
 export interface FetchParts {

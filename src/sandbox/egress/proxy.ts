@@ -12,16 +12,9 @@ import { DnsCache, type Resolve, type TtlOf } from './dns-cache.ts';
 import { CommandDoor } from './door.ts';
 import { fetchOnce } from './fetch.ts';
 import { createHttp, type ProxyClient } from './http.ts';
-import type {
-  DoorAnswer,
-  DoorQuestion,
-  EgressReport,
-  EgressTerms,
-  HttpAnswer,
-  HttpRequest,
-  RemoteKey,
-} from './messages.ts';
+import type { DoorAnswer, DoorQuestion, EgressTerms, HttpRequest, RemoteKey } from './messages.ts';
 import { ProgramPipes } from './program-pipes.ts';
+import type { EgressReport, HttpAnswer } from './proxy-messages.ts';
 import { relay } from './relay.ts';
 import { SOCKS_VERSION, serveSocks } from './socks.ts';
 

@@ -1,7 +1,7 @@
 /** Messages between the gateway and the process of a database server, as plain data in frames of docs/protocol.md's codec. */
 import type { Code } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
-import type { AskedOfServer, ServerAnswer, ServerSource } from '../../tools/context/databases.ts';
+import type { AskedOfServer, ServerSource } from '../../tools/context/databases.ts';
 
 /** What the process connects with. Nobody but this process and the gateway, which reads the secret for it, has the password. */
 export interface ServerLogin extends Omit<ServerSource, 'secret' | 'ca'> {
@@ -29,8 +29,3 @@ export interface Refusal {
   readonly message: string;
   readonly suggestion?: string | undefined;
 }
-
-export type FromServerProcess =
-  | { readonly ready: true }
-  | { readonly answered: { readonly id: number; readonly answer: Omit<ServerAnswer, 'durationMs'> } }
-  | { readonly refused: { readonly id: number; readonly refusal: Refusal } };

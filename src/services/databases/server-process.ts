@@ -47,7 +47,7 @@ const answer = z.strictObject({
   truncatedBy: z.enum(['rows', 'bytes', 'cells']).optional(),
   changes: z.int().nonnegative().optional(),
   cost: z.number().optional(),
-  notices: z.array(text).max(100).optional(),
+  notices: z.array(text).max(100).readonly().optional(),
   indexes: z
     .array(z.strictObject({ table: text, name: text, unique: z.boolean(), columns: z.array(text.nullable()) }))
     .optional(),
@@ -67,6 +67,7 @@ const fromProcess = z.union([
     }),
   }),
 ]);
+export type FromServerProcess = z.output<typeof fromProcess>;
 type Answer = z.output<typeof answer>;
 
 export class ServerProcess {
@@ -172,7 +173,7 @@ export class ServerProcess {
     }
   }
 
-  #take(message: z.output<typeof fromProcess>): void {
+  #take(message: FromServerProcess): void {
     if ('ready' in message) return this.#ready.resolve();
     const { id: own } = 'answered' in message ? message.answered : message.refused;
     this.#unanswered.delete(own);

@@ -4,38 +4,6 @@
  */
 import * as z from 'zod';
 
-export interface JsonSchema {
-  readonly type?: 'string' | 'number' | 'integer' | 'boolean' | 'null' | 'array' | 'object' | undefined;
-  readonly title?: string | undefined;
-  readonly description?: string | undefined;
-  readonly enum?: (string | number | boolean | null)[] | undefined;
-  readonly const?: string | number | boolean | null | undefined;
-  readonly default?: unknown;
-  readonly minLength?: number | undefined;
-  readonly maxLength?: number | undefined;
-  readonly pattern?: string | undefined;
-  readonly format?: string | undefined;
-  readonly minimum?: number | undefined;
-  readonly maximum?: number | undefined;
-  readonly exclusiveMinimum?: number | undefined;
-  readonly exclusiveMaximum?: number | undefined;
-  readonly multipleOf?: number | undefined;
-  readonly items?: JsonSchema | undefined;
-  readonly minItems?: number | undefined;
-  readonly maxItems?: number | undefined;
-  readonly properties?: Readonly<Record<string, JsonSchema>> | undefined;
-  readonly required?: string[] | undefined;
-  readonly additionalProperties?: JsonSchema | boolean | undefined;
-  readonly anyOf?: JsonSchema[] | undefined;
-}
-
-/** The schema of an object with a fixed set of properties. */
-export interface ObjectSchema extends JsonSchema {
-  readonly type: 'object';
-  readonly properties: Readonly<Record<string, JsonSchema>>;
-  readonly additionalProperties: false;
-}
-
 const text = (max: number) => z.string().max(max);
 const size = z.int().min(0).max(1_000_000_000);
 const plain = z.union([text(4096), z.number(), z.boolean(), z.null()]);
@@ -60,7 +28,8 @@ const described = {
   description: text(2048).optional(),
 };
 
-export const jsonSchema: z.ZodType<JsonSchema> = z.strictObject({
+/** The keywords that hold no schemas. */
+const keywords = z.strictObject({
   ...described,
   type: z.enum(['string', 'number', 'integer', 'boolean', 'null', 'array', 'object']).optional(),
   enum: z.array(plain).min(1).max(256).optional(),
@@ -75,15 +44,32 @@ export const jsonSchema: z.ZodType<JsonSchema> = z.strictObject({
   exclusiveMinimum: z.number().optional(),
   exclusiveMaximum: z.number().optional(),
   multipleOf: z.number().positive().optional(),
+  minItems: size.optional(),
+  maxItems: size.optional(),
+  required: z.array(propertyName).max(256).optional(),
+});
+
+export interface JsonSchema extends Readonly<z.output<typeof keywords>> {
+  readonly items?: JsonSchema | undefined;
+  readonly properties?: Readonly<Record<string, JsonSchema>> | undefined;
+  readonly additionalProperties?: JsonSchema | boolean | undefined;
+  readonly anyOf?: JsonSchema[] | undefined;
+}
+
+/** The schema of an object with a fixed set of properties. */
+export interface ObjectSchema extends JsonSchema {
+  readonly type: 'object';
+  readonly properties: Readonly<Record<string, JsonSchema>>;
+  readonly additionalProperties: false;
+}
+
+export const jsonSchema: z.ZodType<JsonSchema> = keywords.extend({
   get items() {
     return jsonSchema.optional();
   },
-  minItems: size.optional(),
-  maxItems: size.optional(),
   get properties() {
     return z.record(propertyName, jsonSchema).optional();
   },
-  required: z.array(propertyName).max(256).optional(),
   get additionalProperties() {
     return z.union([z.boolean(), jsonSchema]).optional();
   },

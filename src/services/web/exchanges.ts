@@ -18,14 +18,8 @@ import {
   toHostName,
   withOpened,
 } from '../../policy/network.ts';
-import type {
-  DoorAnswer,
-  DoorQuestion,
-  EgressReport,
-  HttpAnswer,
-  HttpRequest,
-  HttpResponse,
-} from '../../sandbox/egress/messages.ts';
+import type { DoorAnswer, DoorQuestion, HttpRequest } from '../../sandbox/egress/messages.ts';
+import type { EgressReport, HttpAnswer, HttpResponse } from '../../sandbox/egress/proxy-messages.ts';
 import { destinationOf } from '../../tools/context/requests.ts';
 import type { DaemonParts } from '../capability.ts';
 import { CachingSender } from './http-caching.ts';

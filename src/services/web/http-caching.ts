@@ -2,7 +2,7 @@
 import CachePolicy from 'http-cache-semantics';
 import type { Powers } from '../../base/powers.ts';
 import { canonical, isRecord } from '../../base/text/values.ts';
-import type { HttpResponse } from '../../sandbox/egress/messages.ts';
+import type { HttpResponse } from '../../sandbox/egress/proxy-messages.ts';
 import type { WebCache } from '../../store/web-cache.ts';
 import { FOR_ANY_ORIGIN, type Hop, type HopResponse } from './http-exchange.ts';
 

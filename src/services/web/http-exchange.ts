@@ -1,7 +1,8 @@
 /** Follows an HTTP request over redirects to its final answer. What one request may reach is judged by whoever sends it. */
 
 import { ToolError } from '../../base/errors.ts';
-import type { HttpAnswer, HttpRequest, HttpResponse } from '../../sandbox/egress/messages.ts';
+import type { HttpRequest } from '../../sandbox/egress/messages.ts';
+import type { HttpAnswer, HttpResponse } from '../../sandbox/egress/proxy-messages.ts';
 import { destinationOf, type WebRequest } from '../../tools/context/requests.ts';
 
 export interface ExchangeRequest extends Omit<WebRequest, 'body'>, Pick<HttpRequest, 'body' | 'bytesMax'> {

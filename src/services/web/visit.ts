@@ -11,7 +11,7 @@ import { failed, type Outcome, type RunHooks, succeeded } from '../../pipeline/o
 import type { ClearedCall } from '../../pipeline/stage.ts';
 import { parseAddress } from '../../policy/address.ts';
 import { type Destination, refusedAddress, toHostName } from '../../policy/network.ts';
-import type { EgressReport } from '../../sandbox/egress/messages.ts';
+import type { EgressReport } from '../../sandbox/egress/proxy-messages.ts';
 import { destinationOf } from '../../tools/context/requests.ts';
 import type { PageVisit } from '../../tools/context/visit.ts';
 import { runsBy } from '../../tools/runs.ts';

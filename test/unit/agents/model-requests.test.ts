@@ -10,7 +10,7 @@ import { Budget } from '../../../src/pipeline/budget.ts';
 import type { ChildSession } from '../../../src/pipeline/execute/child-session.ts';
 import type { ClearedCall } from '../../../src/pipeline/stage.ts';
 import { BUILT_IN } from '../../../src/policy/load.ts';
-import type { HttpAnswer } from '../../../src/sandbox/egress/messages.ts';
+import type { HttpAnswer } from '../../../src/sandbox/egress/proxy-messages.ts';
 import type { Agents } from '../../../src/services/agents/agents.ts';
 import { ModelRequests } from '../../../src/services/agents/model-requests.ts';
 import type { AgentProfile } from '../../../src/services/agents/settings.ts';

@@ -14,7 +14,7 @@ import { end, unlessAborted } from '../../../hosts/shutdown.ts';
 import type { NetworkLayer } from '../../../policy/network.ts';
 import { findChromium, INSTALL_CHROMIUM } from '../../../sandbox/chromium.ts';
 import { EGRESS_PROXY_URL } from '../../../sandbox/door.ts';
-import type { EgressReport } from '../../../sandbox/egress/messages.ts';
+import type { EgressReport } from '../../../sandbox/egress/proxy-messages.ts';
 import { statmOf } from '../../../sandbox/proc.ts';
 import type { DaemonParts } from '../../capability.ts';
 import type { BrowserSetup, VisitJob } from './messages.ts';

@@ -9,7 +9,7 @@ import {
   subjectOf,
 } from '../../../../src/pipeline/approve/binding.ts';
 
-const program = { path: '/usr/bin/git', dev: 1, ino: 2, size: 3, mtimeNs: 4n, ctimeNs: 5n };
+const program = { path: '/usr/bin/git', dev: '1', ino: '2', size: '3', mtimeNs: '4', ctimeNs: '5' };
 const binding: Binding = {
   tool: { name: 'terminal_execute', version: '1.0.0' },
   input: { command: 'git push', env: { A: '1' }, list: [1, 2], flag: true },
@@ -45,7 +45,7 @@ describe('the hash', () => {
   test('names the file and the program that changed', () => {
     const changed = {
       ...binding,
-      programs: [{ ...program, ino: 9 }],
+      programs: [{ ...program, ino: '9' }],
       preImages: [{ path: 'a.txt', hash: null }],
       policyVersion: '',
     };
