@@ -3,7 +3,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import type { DatabaseQuery } from '../../src/tools/context/databases.ts';
 import type { AnsweredTable, DatabaseFile, StatementBounds } from './messages.ts';
 import { openForWriting } from './opening.ts';
-import { Refused, toRefusal } from './refusals.ts';
+import { asRefused } from './refusals.ts';
 import { CHANGING, liftAuthorizer, runStatement } from './statement.ts';
 
 /** Opens and locks a file. The lock holds until the database is closed, since its locking mode is exclusive. */
@@ -14,7 +14,7 @@ export function lockFile(file: DatabaseFile, bounds: StatementBounds): DatabaseS
     return database;
   } catch (error) {
     database.close();
-    throw asRefused(error);
+    throw asRefused(error, 'run');
   }
 }
 
@@ -23,7 +23,7 @@ export function checkpoint(database: DatabaseSync): void {
   try {
     database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
   } catch (error) {
-    throw asRefused(error);
+    throw asRefused(error, 'run');
   }
 }
 
@@ -40,7 +40,7 @@ export function changeLocked(database: DatabaseSync, query: DatabaseQuery, bound
   } catch (error) {
     liftAuthorizer(database);
     if (database.isTransaction) database.exec('ROLLBACK');
-    throw error instanceof Refused ? error : asRefused(error);
+    throw asRefused(error, 'run');
   }
 }
 
@@ -58,9 +58,4 @@ function settle(database: DatabaseSync): void {
   } catch {
     // A full disk: the log keeps the change, and closing the database tries again.
   }
-}
-
-function asRefused(error: unknown): Refused {
-  const { code, message, suggestion } = toRefusal(error, 'run');
-  return new Refused(code, message, suggestion);
 }

@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { isRecord } from '../../src/base/text/values.ts';
 import type { DatabaseFile, StatementBounds } from './messages.ts';
-import { Refused, toRefusal } from './refusals.ts';
+import { asRefused, Refused } from './refusals.ts';
 
 type OpenMode = 'read' | 'immutable' | 'write';
 
@@ -20,7 +20,7 @@ export function openForReading(file: DatabaseFile, bounds: StatementBounds): Ope
     return new OpenDatabase(open(file, 'read', bounds), () => {});
   } catch (error) {
     const canNotOpen = isRecord(error) && ((error as { errcode?: number }).errcode ?? 0) % 256 === CANTOPEN;
-    if (!canNotOpen || !usesWriteAheadLog(file) || hasWriteAheadLog(file)) throw new RefusedFile(error);
+    if (!canNotOpen || !usesWriteAheadLog(file) || hasWriteAheadLog(file)) throw asRefused(error, 'open');
   }
   const assertSame = () => {
     if (stampOf(file) !== stamp || hasWriteAheadLog(file))
@@ -29,7 +29,7 @@ export function openForReading(file: DatabaseFile, bounds: StatementBounds): Ope
   try {
     return new OpenDatabase(open(file, 'immutable', bounds), assertSame);
   } catch (error) {
-    throw new RefusedFile(error);
+    throw asRefused(error, 'open');
   }
 }
 
@@ -38,15 +38,7 @@ export function openForWriting(file: DatabaseFile, bounds: StatementBounds): Dat
   try {
     return open(file, 'write', bounds);
   } catch (error) {
-    throw new RefusedFile(error);
-  }
-}
-
-/** A refusal to open. */
-class RefusedFile extends Refused {
-  constructor(error: unknown) {
-    const { code, message, suggestion } = toRefusal(error, 'open');
-    super(code, message, suggestion);
+    throw asRefused(error, 'open');
   }
 }
 

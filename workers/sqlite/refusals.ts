@@ -51,24 +51,26 @@ const READONLY = 8;
 const CONSTRAINT_MESSAGE = /^(UNIQUE|NOT NULL|FOREIGN KEY|CHECK) constraint failed(: [\w. ,]{1,300})?$/;
 
 /** The refusal that an error of node:sqlite stands for; rethrows anything else. */
-export function toRefusal(error: unknown, phase: Phase): Refusal {
-  if (error instanceof Refused) return error.refusal;
+export function asRefused(error: unknown, phase: Phase): Refused {
+  if (error instanceof Refused) return error;
   if (!(error instanceof Error) || !isRecord(error)) throw error;
   const { code, errcode, errstr } = error as unknown as Record<string, unknown>;
   const { message } = error;
-  if (code === 'ERR_INVALID_ARG_VALUE') return { code: 'INPUT_INVALID', message: 'sql holds no statement' };
-  if (code === 'ERR_INVALID_STATE' && phase !== 'open') return { code: 'INPUT_INVALID', message: `params: ${message}` };
+  if (code === 'ERR_INVALID_ARG_VALUE') return new Refused('INPUT_INVALID', 'sql holds no statement');
+  if (code === 'ERR_INVALID_STATE' && phase !== 'open') return new Refused('INPUT_INVALID', `params: ${message}`);
   if (code !== 'ERR_SQLITE_ERROR' || typeof errcode !== 'number') throw error;
   const primary = errcode & 0xff;
   if (primary === CONSTRAINT) {
     const known = CONSTRAINT_MESSAGE.test(message)
       ? message
       : 'a constraint or a trigger of the table refused the change';
-    return { code: 'CONFLICT', message: known, suggestion: 'Nothing was changed.' };
+    return new Refused('CONFLICT', known, 'Nothing was changed.');
   }
-  if (errcode === READONLY) return { code: 'ACCESS_DENIED', message: 'the database file may not be written' };
+  if (errcode === READONLY) return new Refused('ACCESS_DENIED', 'the database file may not be written');
   const result = RESULTS[primary];
-  if (result) return { code: result[0], message: result[1], suggestion: result[2] };
-  if (phase === 'prepare') return { code: 'INPUT_INVALID', message: `sql: ${message}` };
-  return { code: 'INPUT_INVALID', message: `the statement failed while it ran: ${String(errstr)}` };
+  if (result) return new Refused(...result);
+  if (message === 'too many SQL variables')
+    return new Refused('INPUT_INVALID', 'the statement has parameters for which params holds no value');
+  if (phase === 'prepare') return new Refused('INPUT_INVALID', `sql: ${message}`);
+  return new Refused('INPUT_INVALID', `the statement failed while it ran: ${String(errstr)}`);
 }

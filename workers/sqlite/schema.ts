@@ -4,7 +4,7 @@ import { parseJson } from '../../src/base/text/json.ts';
 import type { TableIndex } from '../../src/tools/context/databases.ts';
 import { SqliteTableWriter, type SqliteValue } from './cells.ts';
 import type { AnsweredTable, StatementBounds } from './messages.ts';
-import { noTable, Refused, toRefusal } from './refusals.ts';
+import { asRefused, noTable } from './refusals.ts';
 
 const COLUMNS = [
   ...['table', 'kind', 'column', 'type'].map((name) => ({ name, declared: 'text' })),
@@ -57,8 +57,7 @@ export function schemaOf(
       indexes: indexes.slice(0, bounds.indexesMax),
     };
   } catch (error) {
-    const { code, message, suggestion } = toRefusal(error, 'run');
-    throw new Refused(code, message, suggestion);
+    throw asRefused(error, 'run');
   }
 }
 

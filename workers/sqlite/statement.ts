@@ -3,7 +3,7 @@ import { constants, type DatabaseSync, type StatementSync } from 'node:sqlite';
 import type { DatabaseQuery, Scalar } from '../../src/tools/context/databases.ts';
 import { SqliteTableWriter, type SqliteValue } from './cells.ts';
 import type { AnsweredTable, StatementBounds } from './messages.ts';
-import { Refused, toRefusal } from './refusals.ts';
+import { asRefused, Refused } from './refusals.ts';
 
 const { SQLITE_OK, SQLITE_DENY, SQLITE_FUNCTION } = constants;
 
@@ -44,7 +44,7 @@ export function runStatement(
     const rows = statement.iterate(...toBound(params)) as unknown as Iterable<SqliteValue[]>;
     for (const row of rows) if (!writer.add(row)) break;
   } catch (error) {
-    throw refusedWhile('run', error);
+    throw asRefused(error, 'run');
   }
   return writer.end();
 }
@@ -67,7 +67,7 @@ export function prepare(
   try {
     statement = database.prepare(sql);
   } catch (error) {
-    throw refused.size > 0 ? notAllowed(refused) : refusedWhile('prepare', error);
+    throw refused.size > 0 ? notAllowed(refused) : asRefused(error, 'prepare');
   }
   // SQLite prepares the first statement of a text, and says nothing of the rest.
   if (hasStatement(sql.slice(statement.sourceSQL.length)))
@@ -80,16 +80,6 @@ export function prepare(
 /** Makes a statement with more parameters than values fail; SQLite would take NULL for those. */
 function boundVariables(database: DatabaseSync, count: number): void {
   database.limits.variableNumber = count;
-}
-
-function refusedWhile(phase: 'prepare' | 'run', error: unknown): Refused {
-  const { code, message, suggestion } = toRefusal(error, phase);
-  const isVariables = message === 'sql: too many SQL variables';
-  return new Refused(
-    code,
-    isVariables ? 'the statement has parameters for which params holds no value' : message,
-    suggestion,
-  );
 }
 
 function notAllowed(refused: ReadonlySet<string>): Refused {

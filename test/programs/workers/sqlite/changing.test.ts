@@ -8,7 +8,7 @@ import { systemPowers } from '../../../../src/base/powers.ts';
 import { databases, type FileSource, type Scalar } from '../../../../src/tools/context/databases.ts';
 import type { ContextOptions } from '../../../../workers/context/context-options.ts';
 import { databasesBy } from '../../../../workers/duckdb/databases-by-kind.ts';
-import { toRefusal } from '../../../../workers/sqlite/refusals.ts';
+import { asRefused } from '../../../../workers/sqlite/refusals.ts';
 import { SqliteChildren } from '../../../../workers/sqlite-child.ts';
 import { Spool } from '../../../../workers/undo/spool.ts';
 import { temporaryDir, until } from '../../../support/daemon.ts';
@@ -265,7 +265,7 @@ describe('the file', () => {
     } catch (error) {
       thrown = error;
     }
-    expect(toRefusal(thrown, 'run')).toEqual({
+    expect(asRefused(thrown, 'run').refusal).toEqual({
       code: 'ACCESS_DENIED',
       message: 'the database file may not be written',
     });
