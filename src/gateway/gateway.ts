@@ -315,7 +315,7 @@ export class Gateway {
       this.#options.fences.join(link.session.options.id, identity);
       const resumed = this.#sessions.attach(link, connection);
       this.#options.pipeline.queue.wake();
-      this.#records.resumed(link.session);
+      this.#records.note(link.session, 'resumed');
       return greeting(link, this.#options, resumed);
     }
     const { id, client, uid, resumeMs, asked: policy, mode, role } = found.stored;
@@ -334,7 +334,7 @@ export class Gateway {
       restored: true,
     });
     this.#sessions.add(link, connection);
-    this.#records.resumed(link.session);
+    this.#records.note(link.session, 'resumed');
     return greeting(link, this.#options, { notices: 0, dropped: 0 });
   }
 

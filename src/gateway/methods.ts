@@ -159,7 +159,7 @@ export function createMethods(parts: MethodParts): Methods {
     'metrics.read': (_, params) => readMetrics(params, parts),
     status: ({ session }, params) => statusFor(session, params, parts),
     shutdown: ({ session }, { graceMs = limits.shutdownGraceMs }) => {
-      records.shutdownAsked(session, graceMs);
+      records.note(session, 'shutdown-asked', { graceMs });
       parts.shutdown(graceMs);
       return {};
     },
@@ -178,7 +178,7 @@ const auditMethods = (oversight: Oversight) => ({
 /** Answers `policy.reload`. */
 function reloadPolicy(session: Session, { oversight, records }: MethodParts) {
   const answer = oversight.reload();
-  if (!answer.ok) records.reloadFailed(session, answer.problems);
+  if (!answer.ok) records.note(session, 'reload-failed', { problems: answer.problems.slice(0, PROBLEMS_MAX) });
   return answer;
 }
 
@@ -186,7 +186,7 @@ function reloadPolicy(session: Session, { oversight, records }: MethodParts) {
 async function setLevel(session: Session, asked: Params<'policy.set'>, parts: MethodParts): Promise<object> {
   const changed = await parts.changeLevel(asked);
   if (changed.isWritten) {
-    parts.records.levelSet(session, { tool: asked.tool, level: asked.level, file: changed.path });
+    parts.records.note(session, 'level-set', { tool: asked.tool, level: asked.level, file: changed.path });
     if (changed.isInForce) reloadPolicy(session, parts);
   }
   return changed;
@@ -195,14 +195,14 @@ async function setLevel(session: Session, asked: Params<'policy.set'>, parts: Me
 /** Answers `cache.clear`. */
 function clearCache(session: Session, { cache, records }: MethodParts) {
   const cleared = cache.clear();
-  records.cacheCleared(session, cleared);
+  records.note(session, 'cache-cleared', cleared);
   return cleared;
 }
 
 /** Answers `upgrade`. Throws RpcError if there is no new daemon to hand over to. */
 async function upgrade(session: Session, { drainMs }: Params<'upgrade'>, parts: MethodParts): Promise<Successor> {
   const givenMs = drainMs ?? parts.limits.upgradeDrainMs;
-  parts.records.upgradeAsked(session, givenMs);
+  parts.records.note(session, 'upgrade-asked', { drainMs: givenMs });
   const { pid, version } = await parts.upgrade(givenMs);
   return { pid, version };
 }
@@ -217,7 +217,7 @@ function rotateTokens(session: Session, names: readonly string[], parts: MethodP
   if (rotated.some(({ identity }) => identity?.role === 'operator')) revokeAllPages(session, parts);
   const sessionsEnded = ended.reduce((sum, it) => sum + it, 0);
   const rotatedNames = rotated.map((it) => it.name);
-  records.tokensRotated(session, rotatedNames, sessionsEnded);
+  records.note(session, 'tokens-rotated', { names: rotatedNames, sessionsEnded });
   return { rotated: rotatedNames, sessionsEnded };
 }
 
@@ -250,7 +250,7 @@ function cancel(
   for (const it of left) void background.stop(it);
   const cancelled =
     running?.abort(callId, reason) || durable.cancel(callId, session.options) || isBatch || left.length > 0;
-  if (isOperator && cancelled) records.cancelled(session, callId);
+  if (isOperator && cancelled) records.note(session, 'cancelled', { callId });
   return { cancelled };
 }
 
@@ -274,6 +274,8 @@ function recordOf(
 }
 
 /** Most directories that `status` lists as hidden completely. */
+/** Most policy problems recorded for one failed reload. */
+const PROBLEMS_MAX = 16;
 const COARSE_MAX = 100;
 
 async function statusFor(session: Session, params: Params<'status'>, parts: MethodParts): Promise<object> {

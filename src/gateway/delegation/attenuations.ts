@@ -89,7 +89,8 @@ export class Attenuations {
     this.#byId.set(id, attenuation);
     this.#byToken.set(attenuation.tokenHash, attenuation);
     const expiresAt = new Date(powers.now() + expiresInMs).toISOString();
-    this.#records?.attenuated(session, { id, expiresAt, tools, policy, mode, budget, chain: delegation.chain });
+    const { chain } = delegation;
+    this.#records?.note(session, 'attenuated', { id, expiresAt, tools, policy, mode, budget, chain });
     return { token, id, expiresAt };
   }
 
@@ -118,7 +119,7 @@ export class Attenuations {
     if (!this.#byId.delete(id)) return;
     this.#byToken.delete(tokenHash);
     timer.cancel();
-    this.#records?.attenuationEnded(delegation.parent, { id, reason });
+    this.#records?.note(delegation.parent, 'attenuation-ended', { id, reason });
     // Ends the tokens of those sessions as well.
     this.#sessions?.endWhere((it) => it.options.delegation === delegation, reason);
     delegation.budget.close();

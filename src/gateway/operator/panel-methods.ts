@@ -23,7 +23,7 @@ interface PanelParts {
 
 export const panelMethods = (parts: PanelParts) => ({
   'panel.open': ({ session }: ClientLink, asked: Params<'panel.open'>) => {
-    parts.records.panelOpened(session);
+    parts.records.note(session, 'panel-opened');
     return parts.panel.open(asked);
   },
   'panel.sessions': () => ({ sessions: pagesOf(parts) }),
@@ -45,7 +45,7 @@ function pagesOf({ panel, sessions }: PanelParts): object[] {
 function revokePage(session: Session, id: string, { panel, sessions, records }: PanelParts): boolean {
   const revoked = panel.sessions.revoke(id);
   sessions.endOf(panelPrincipal(id), 'its page was signed out', session);
-  if (revoked) records.panelRevoked(session, id);
+  if (revoked) records.note(session, 'panel-revoked', { page: id });
   return revoked;
 }
 

@@ -75,7 +75,7 @@ export class Pause {
     if (id === undefined) pipeline.queue.pause();
     this.#now = id === undefined ? { all: paused, sessions: single } : { all, sessions: { ...single, [id]: paused } };
     const cancelled = cancel ? this.#cancel(operator, id) : 0;
-    records.paused(operator, { ...(cancel && { cancelled }), paused: id });
+    records.note(operator, 'paused', { ...(cancel && { cancelled }), paused: id });
     this.#keep(this.#now, 'calls are held, but only until the daemon restarts');
     return { paused, cancelled };
   }
@@ -90,7 +90,7 @@ export class Pause {
     const next = id === undefined ? { sessions } : { all, sessions: others };
     this.#keep(next, 'calls are still held');
     this.#now = next;
-    records.resumedCalls(operator, id);
+    records.note(operator, 'resumed-calls', { resumed: id });
     if (id === undefined) pipeline.queue.resume();
     else pipeline.queue.wake();
     return { wasPaused };

@@ -22,7 +22,7 @@ export function markOf(session: () => Session, { untrusted, records, powers }: U
     has: () => untrusted.has(place()),
     add: (callId, tool) => {
       const isNew = untrusted.add({ ...place(), at: new Date(powers.now()).toISOString(), callId, tool });
-      if (isNew) records.sawUntrusted(session(), callId, tool);
+      if (isNew) records.note(session(), 'saw-untrusted', { callId, tool });
     },
     carry: () => untrusted.carry(place()),
   };
@@ -36,7 +36,7 @@ export function untrustedMarks(
 ): object {
   const marks = untrusted.list(of);
   if (clear && marks.length > 0) {
-    records.untrustedCleared(session, marks);
+    records.note(session, 'untrusted-cleared', { marks });
     untrusted.clear(marks);
   }
   return { marks };

@@ -2,9 +2,18 @@
 import { lstatSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname } from 'node:path';
-import type { DoorTarget, GrantFacts } from '../../store/approvals/approval.ts';
+import type { Powers } from '../../base/powers.ts';
+import type { ApprovalDraft, DoorTarget, GrantFacts, PersonAnswer } from '../../store/approvals/approval.ts';
+import type { Approvals } from '../../store/approvals/approvals.ts';
 import { subjectHash } from '../approve/binding.ts';
-import type { DoorHolder } from '../stage.ts';
+import { cutValue, withoutDefaults } from '../approve/shown.ts';
+import type { ClearedCall, DoorHolder } from '../stage.ts';
+
+export interface DoorParts {
+  readonly approvals: Approvals;
+  readonly powers: Powers;
+  redact<T>(value: T): T;
+}
 
 /** The facts of a question about a door. */
 export function factsAtDoor(
@@ -29,6 +38,43 @@ export function factsAtDoor(
     door,
     ...(projectIs !== undefined && { project: workspace, projectIs }),
   };
+}
+
+/** What a question about a running call says of it, whatever the door. */
+export function draftAtDoor(
+  call: ClearedCall,
+  { level: _, ...facts }: GrantFacts,
+  { powers, redact, charsMax }: Pick<DoorParts, 'powers' | 'redact'> & { readonly charsMax: number },
+) {
+  const { input, tool } = call.checked;
+  return {
+    ...facts,
+    callId: call.id,
+    client: call.client,
+    parents: call.parents,
+    cwd: '.',
+    input: cutValue(redact(withoutDefaults(input, tool.input)), charsMax).value,
+    rememberMaxMs: call.policy.approvals.rememberMaxMs,
+    bindingHash: subjectHash('door question', powers.uuid()),
+  };
+}
+
+/** Asks a person about a running call, and takes their answer. Rejects if nobody answers in time. */
+export async function askAtDoor(
+  call: ClearedCall,
+  draft: ApprovalDraft,
+  { approvals, signal }: Pick<DoorParts, 'approvals'> & { readonly signal: AbortSignal },
+): Promise<PersonAnswer> {
+  const answer = await approvals.request(draft, {
+    signal,
+    onRequested: ({ approvalId }) => call.announce({ status: 'blocked-on-user', approvalId }),
+  });
+  try {
+    if (answer.decision === 'approve') approvals.use(answer.approvalId, draft.bindingHash);
+    return answer;
+  } finally {
+    approvals.release(answer.approvalId, { withdraw: true });
+  }
 }
 
 /**

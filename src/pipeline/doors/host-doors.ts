@@ -5,32 +5,26 @@
 
 import { ToolError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
-import { type Powers, settlesWithin } from '../../base/powers.ts';
+import { settlesWithin } from '../../base/powers.ts';
 import { companionsOf, registrableDomain, suspicionsOf } from '../../base/text/host-names.ts';
 import { type Destination, mayAsk, parseNetworkEntry } from '../../policy/network.ts';
 import type { DoorAnswer, DoorQuestion, HostQuestion } from '../../sandbox/egress/messages.ts';
 import type { EgressReport } from '../../sandbox/egress/proxy-messages.ts';
 import type { ApprovalDraft, GrantFacts, PersonAnswer } from '../../store/approvals/approval.ts';
-import type { Approvals } from '../../store/approvals/approvals.ts';
-import { subjectHash } from '../approve/binding.ts';
-import { cutValue, withoutDefaults } from '../approve/shown.ts';
 import { asksOf, networkOf } from '../execute/bounds.ts';
 import type { ClearedCall } from '../stage.ts';
-import { factsAtDoor } from './door-facts.ts';
+import { askAtDoor, type DoorParts, draftAtDoor, factsAtDoor } from './door-facts.ts';
 import { startPersonTime } from './person-time.ts';
 import { programAt } from './program-at.ts';
 
-export interface HostDoorParts {
-  readonly approvals: Approvals;
+export interface HostDoorParts extends DoorParts {
   readonly limits: Limits;
-  readonly powers: Powers;
   /** How many clients could answer a question about a call of this session now. */
   approvers(sessionId: string): number;
   /** Whether the session's client gives a call up after a minute. */
   isImpatient(sessionId: string): boolean;
   /** Whether the person lists a host for the commands of a workspace. */
   isOpenIn(workspace: string, to: Destination): boolean;
-  redact<T>(value: T): T;
 }
 
 /** The tiers whose policies have lists of hosts. */
@@ -203,9 +197,10 @@ export class HostDoors {
     session: SessionDoors,
     asked: { facts: GrantFacts; tier: NetworkTier; question: HostQuestion },
   ): WaitingQuestion {
-    const { limits, powers } = this.#parts;
+    const { approvals, limits, powers } = this.#parts;
     const { doorQuestionMs } = limits;
-    const answer = this.#answerOf(of, session, asked);
+    const { signal } = session.ended;
+    const answer = askAtDoor(of.call, this.#draftOf(of.call, asked), { approvals, signal });
     const holdMs = this.holdMsOf(of.call.sessionId);
     const waiting: WaitingQuestion = { answer, holdUntilMs: powers.monotonicMs() + holdMs, holders: new Set() };
     const key = keyOf(asked.question);
@@ -223,26 +218,6 @@ export class HostDoors {
     };
     waiting.answer.then(note, () => note(undefined));
     return waiting;
-  }
-
-  async #answerOf(
-    of: WaitingCall,
-    session: SessionDoors,
-    asked: { facts: GrantFacts; tier: NetworkTier; question: HostQuestion },
-  ): Promise<PersonAnswer> {
-    const { approvals } = this.#parts;
-    const { call } = of;
-    const draft = this.#draftOf(call, asked);
-    const answer = await approvals.request(draft, {
-      signal: session.ended.signal,
-      onRequested: ({ approvalId }) => call.announce({ status: 'blocked-on-user', approvalId }),
-    });
-    try {
-      if (answer.decision === 'approve') approvals.use(answer.approvalId, draft.bindingHash);
-      return answer;
-    } finally {
-      approvals.release(answer.approvalId, { withdraw: true });
-    }
   }
 
   /** A session with a passed-on token has none of what its parent's person opened. */
@@ -289,8 +264,7 @@ export class HostDoors {
     { facts, tier, question }: { facts: GrantFacts; tier: NetworkTier; question: HostQuestion },
   ): ApprovalDraft {
     const { limits, powers, redact } = this.#parts;
-    const { level, ...rest } = facts;
-    const { input, tool } = call.checked;
+    const charsMax = Math.min(SHOWN_CHARS, limits.approvalShownChars);
     const target = targetOf(question);
     const companions = companionsOf(question.host).filter((it) => it !== question.host);
     const program = question.clientPort === undefined ? undefined : programAt(question.clientPort);
@@ -300,16 +274,10 @@ export class HostDoors {
       ? `${target} was sent ${question.sent} bytes, and more waits to be sent.`
       : `${program ?? 'A program'} connects to ${target}, of the domain ${domain.toUpperCase()}. New: not allowed yet.`;
     return {
-      ...rest,
-      callId: call.id,
-      client: call.client,
-      parents: call.parents,
-      cwd: '.',
-      input: cutValue(redact(withoutDefaults(input, tool.input)), Math.min(SHOWN_CHARS, limits.approvalShownChars))
-        .value,
+      ...draftAtDoor(call, facts, { powers, redact, charsMax }),
       effects: [{ kind: 'connect', target }],
       impact: {
-        level,
+        level: facts.level,
         description,
         warnings: [
           ...suspicionsOf(question.host),
@@ -319,10 +287,8 @@ export class HostDoors {
       },
       door: { kind: question.kind, target, program },
       remember: { door: isUpload ? `sending as much as is needed to ${target}` : `connections to ${target}` },
-      rememberMaxMs: call.policy.approvals.rememberMaxMs,
       reason: isUpload ? 'It was sent much more than it sent back.' : 'No list of the policy names this host.',
       rule: ruleOf(tier),
-      bindingHash: subjectHash('door question', powers.uuid()),
       timeoutMs: limits.doorQuestionMs,
     };
   }

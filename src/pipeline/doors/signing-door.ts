@@ -3,12 +3,10 @@
  * the session or the project, for one key.
  */
 import type { ToolError } from '../../base/errors.ts';
-import type { ApprovalDraft } from '../../store/approvals/approval.ts';
-import { subjectHash } from '../approve/binding.ts';
-import { cutValue, withoutDefaults } from '../approve/shown.ts';
+import type { ApprovalDraft, GrantFacts } from '../../store/approvals/approval.ts';
 import { asksOf } from '../execute/bounds.ts';
 import type { ClearedCall } from '../stage.ts';
-import { factsAtDoor } from './door-facts.ts';
+import { askAtDoor, draftAtDoor, factsAtDoor } from './door-facts.ts';
 import type { HostDoorParts, HostDoors } from './host-doors.ts';
 import { startPersonTime } from './person-time.ts';
 
@@ -45,15 +43,7 @@ export class SigningDoor {
     const draft = this.#draftOf(call, facts);
     using _ = startPersonTime(call, powers).begin();
     try {
-      const answer = await approvals.request(draft, {
-        signal: call.controller.signal,
-        onRequested: ({ approvalId }) => call.announce({ status: 'blocked-on-user', approvalId }),
-      });
-      try {
-        if (answer.decision === 'approve') approvals.use(answer.approvalId, draft.bindingHash);
-      } finally {
-        approvals.release(answer.approvalId, { withdraw: true });
-      }
+      const answer = await askAtDoor(call, draft, { approvals, signal: call.controller.signal });
       call.announce({ status: 'in-progress', startedAt: new Date(powers.now()).toISOString() });
       return answer.decision === 'approve' ? undefined : 'a person said no';
     } catch (error) {
@@ -76,29 +66,21 @@ export class SigningDoor {
     return [OF_COMMANDS];
   }
 
-  #draftOf(call: ClearedCall, { level, ...facts }: ReturnType<typeof factsAtDoor>): ApprovalDraft {
+  #draftOf(call: ClearedCall, facts: GrantFacts): ApprovalDraft {
     const { limits, powers, redact, doors } = this.#parts;
-    const { input, tool } = call.checked;
     const target = facts.door?.target ?? '';
     return {
-      ...facts,
-      callId: call.id,
-      client: call.client,
-      parents: call.parents,
-      cwd: '.',
-      input: cutValue(redact(withoutDefaults(input, tool.input)), limits.approvalShownChars).value,
+      ...draftAtDoor(call, facts, { powers, redact, charsMax: limits.approvalShownChars }),
       effects: [],
       impact: {
-        level,
+        level: facts.level,
         description: `Signs the commit with your key ${target}.`,
         warnings: ['A signature says that you made the commit', 'Without it, the commit stays unsigned'],
       },
       door: facts.door,
       remember: { door: `signatures of commits with ${target}` },
-      rememberMaxMs: call.policy.approvals.rememberMaxMs,
       reason: 'Your git signs commits (commit.gpgSign).',
       rule: RULE,
-      bindingHash: subjectHash('signing question', powers.uuid()),
       timeoutMs: doors.holdMsOf(call.sessionId),
     };
   }
