@@ -20,9 +20,7 @@ export default {
         `
 Exit codes: 0 done, 1 error, 4 refused, 5 out of cycles or budget, 130 cancelled.`,
       )
-      .action(
-        verbs.ending(async (prompt, flags) => (await import('./run.ts')).run(prompt, flags, verbs.callerIn(flags))),
-      );
+      .action(verbs.here(async () => (await import('./run.ts')).run));
 
     const tasks = verbs.addGroup('tasks', 'list the tasks of sub-agents, show what they did, or cancel one');
     const load = () => import('./tasks.ts');

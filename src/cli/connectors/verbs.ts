@@ -52,7 +52,7 @@ export default {
         .option('--private', 'the service may be on this machine or its networks')
         .option('--live', 'use keys of real accounts, where the file tells them from test keys');
     addReading('check <file|preset>', 'check that a connector is valid, and show what it reaches').action(
-      verbs.ending(async (target, flags) => (await load()).connectorCheck(target, flags, verbs.callerIn(flags))),
+      verbs.here(async () => (await load()).connectorCheck),
     );
     addReading('add <file|preset>', 'copy a connector as it is now; later sessions have its tools')
       .option('--sha256 <hash>', 'refuse the connector if its hash differs')
@@ -64,16 +64,12 @@ export default {
     add(connector, 'from-openapi <file|->', 'write a connector file of an OpenAPI document to standard output')
       .option('--operations <pattern>', "operationId, path, METHOD or 'METHOD /path', with *; repeatable", collect)
       .option('--name <name>', 'the name of the connector')
-      .action(
-        verbs.ending(async (file, flags) =>
-          (await import('./from-openapi.ts')).connectorFromOpenApi(file, flags, verbs.caller(flags)),
-        ),
-      );
+      .action(verbs.anywhere(async () => (await import('./from-openapi.ts')).connectorFromOpenApi));
     add(connector, 'list', 'list the added connectors; exit code 1 if one is off').action(
-      verbs.ending(async (flags) => (await load()).connectorList(flags, verbs.caller(flags))),
+      verbs.anywhere(async () => (await load()).connectorList),
     );
     add(connector, 'remove <name>', 'remove a connector').action(
-      verbs.ending(async (name, flags) => (await load()).connectorRemove(name, flags, verbs.caller(flags))),
+      verbs.anywhere(async () => (await load()).connectorRemove),
     );
     addNewVerb(verbs, connector, 'connector');
   },

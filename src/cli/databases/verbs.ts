@@ -25,17 +25,17 @@ export default {
       .option('--private', 'the host may be this machine or one of its networks')
       .option('--max-cost <n>', 'most cost of a statement, as the server estimates it')
       .option('--access <access>', 'read, or write to let statements change rows (default: read)')
-      .action(verbs.ending(async (name, flags) => (await load()).databaseAdd(name, flags, verbs.caller(flags))));
+      .action(verbs.anywhere(async () => (await load()).databaseAdd));
     verbs
       .addBeside('list', 'list the connections; exit code 1 if one can not be used', database)
-      .action(verbs.ending(async (flags) => (await load()).databaseList(flags, verbs.caller(flags))));
+      .action(verbs.anywhere(async () => (await load()).databaseList));
     verbs
       .add('check <name>', 'show the tables of a connection, by a call', database)
       .option('--workspace <dir>', 'the folder to work in (default: this one)')
-      .action(verbs.ending(async (name, flags) => (await load()).databaseCheck(name, flags, verbs.callerIn(flags))));
+      .action(verbs.here(async () => (await load()).databaseCheck));
     verbs
       .addBeside('remove <name>', 'remove a stored connection', database)
-      .action(verbs.ending(async (name, flags) => (await load()).databaseRemove(name, flags, verbs.caller(flags))));
+      .action(verbs.anywhere(async () => (await load()).databaseRemove));
 
     verbs
       .add('query <connection> <sql>', 'run one SQL statement on a database connection, and print its rows')
@@ -46,10 +46,6 @@ export default {
       .option('--timeout <duration>', 'end the query after this time, such as 250ms, 5s or 2m')
       .option('--workspace <dir>', 'the folder to work in (default: this one)')
       .option('--session <name>', 'use the session of this name, which keeps your answers to questions')
-      .action(
-        verbs.ending(async (name, sql, flags) =>
-          (await import('./query.ts')).query(name, sql, flags, verbs.callerIn(flags)),
-        ),
-      );
+      .action(verbs.here(async () => (await import('./query.ts')).query));
   },
 } satisfies CliCapability;

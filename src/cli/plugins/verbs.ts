@@ -55,7 +55,7 @@ export default {
       );
     verbs
       .add('test <name>', "call a plugin's tools here with their examples; exit code 0 or 1", plugin)
-      .action(verbs.ending(async (name, flags) => (await load()).pluginTest(name, flags, verbs.callerIn(flags))));
+      .action(verbs.here(async () => (await load()).pluginTest));
     addNewVerb(verbs, plugin, 'plugin');
   },
 } satisfies CliCapability;

@@ -13,9 +13,7 @@ export default {
       )
       .option('--registry <url>', 'another registry, by https')
       .option('--integrity <hash>', 'install only the package with this hash (sha512-…)')
-      .action(
-        verbs.ending(async (name, flags) => (await loadToolchain()).toolchainAdd(name, flags, verbs.caller(flags))),
-      );
+      .action(verbs.anywhere(async () => (await loadToolchain()).toolchainAdd));
     verbs
       .addBeside(
         'resolve <name[@version]>',
@@ -23,16 +21,12 @@ export default {
         toolchain,
       )
       .option('--registry <url>', 'another registry, by https')
-      .action(
-        verbs.ending(async (name, flags) => (await loadToolchain()).toolchainResolve(name, flags, verbs.caller(flags))),
-      );
+      .action(verbs.anywhere(async () => (await loadToolchain()).toolchainResolve));
     verbs
       .addBeside('list', 'list the installed toolchains and their programs', toolchain)
-      .action(verbs.ending(async (flags) => (await loadToolchain()).toolchainList(flags, verbs.caller(flags))));
+      .action(verbs.anywhere(async () => (await loadToolchain()).toolchainList));
     verbs
       .addBeside('remove <name>', 'remove a toolchain', toolchain)
-      .action(
-        verbs.ending(async (name, flags) => (await loadToolchain()).toolchainRemove(name, flags, verbs.caller(flags))),
-      );
+      .action(verbs.anywhere(async () => (await loadToolchain()).toolchainRemove));
   },
 } satisfies CliCapability;

@@ -36,11 +36,7 @@ command, 127 for a program that is not installed.`,
     .option('--trust', "let the agent call Ringfence's tools without asking you by itself; the policy decides")
     .option('--print', 'print what would be started, and what can still go past; start nothing')
     .passThroughOptions()
-    .action(
-      verbs.ending(async (words, flags) =>
-        (await import('../shell/wrap.ts')).wrap(words, flags, verbs.callerIn(flags)),
-      ),
-    );
+    .action(verbs.here(async () => (await import('../shell/wrap.ts')).wrap));
 }
 
 export function addCallVerbs(verbs: Verbs): void {
@@ -48,18 +44,12 @@ export function addCallVerbs(verbs: Verbs): void {
     .add('commit <previewId> [path...]', 'make the changes of a previewed command: all, or those of the paths')
     .option(...WORKSPACE)
     .option('--force', 'make them even if files were changed since the preview')
-    .action(
-      verbs.ending(async (id, paths, flags) =>
-        (await import('../call/commit.ts')).commit(id, paths, flags, verbs.callerIn(flags)),
-      ),
-    );
+    .action(verbs.here(async () => (await import('../call/commit.ts')).commit));
 
   verbs
     .add('discard <previewId>', 'forget what a previewed command would change')
     .option(...WORKSPACE)
-    .action(
-      verbs.ending(async (id, flags) => (await import('../call/commit.ts')).discard(id, flags, verbs.callerIn(flags))),
-    );
+    .action(verbs.here(async () => (await import('../call/commit.ts')).discard));
 
   verbs
     .add(
@@ -73,9 +63,7 @@ export function addCallVerbs(verbs: Verbs): void {
     .option('--fail-fast', 'start no further call after one fails')
     .option('--concurrency <n>', 'how many calls may run at once')
     .option('--timeout <duration>', 'end the whole batch after this time, such as 30s')
-    .action(
-      verbs.ending(async (file, flags) => (await import('../batch.ts')).batch(file, flags, verbs.callerIn(flags))),
-    );
+    .action(verbs.here(async () => (await import('../batch.ts')).batch));
 
   addShellVerbs(verbs);
 

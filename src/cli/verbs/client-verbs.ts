@@ -34,11 +34,7 @@ To read a value from a file, write content=@notes.txt; from standard input, cont
 To read the whole input as JSON, write @input.json, or - for standard input.
 If the tool ran a command to its end, ringfence exits with the exit code of that command.`,
     )
-    .action(
-      verbs.ending(async (tool, input, flags) =>
-        (await import('../call/call.ts')).call(tool, input, flags, verbs.callerIn(flags)),
-      ),
-    );
+    .action(verbs.here(async () => (await import('../call/call.ts')).call));
 
   // Only for --help: bin/ringfence.js runs src/entries/mcp-bridge.ts itself, which starts faster.
   verbs

@@ -13,7 +13,7 @@ export function addFleetVerbs(verbs: Verbs): void {
     .option('--socket <path>', 'where clients connect (default: gateway.sock in the state directory)')
     .option('--state <dir>', 'the state directory with the credential')
     .option('--label <label>', 'a label that nodes must have; repeatable', collect)
-    .action(verbs.ending(async (flags) => (await import('../fleet/gateway.ts')).gateway(flags, verbs.caller(flags))));
+    .action(verbs.anywhere(async () => (await import('../fleet/gateway.ts')).gateway));
   const fleet = verbs.addGroup('fleet', 'run many daemons as one fleet: invite machines, watch them, answer, stop');
   addMemberVerbs(verbs, fleet);
   addLookVerbs(verbs, fleet);
@@ -33,11 +33,11 @@ function addMemberVerbs(verbs: Verbs, fleet: Command): void {
     .option('--port <number>', 'the port of the bus', Number, 4222)
     .option('--name <name>', 'the name of the fleet', 'fleet')
     .option(...DIR)
-    .action(verbs.ending(async (flags) => (await init()).fleetInit(flags, verbs.caller(flags))));
+    .action(verbs.anywhere(async () => (await init()).fleetInit));
   verbs
     .addOffline('hub', 'run the collector of all records, until Ctrl-C', fleet)
     .option(...DIR)
-    .action(verbs.ending(async (flags) => (await init()).fleetHub(flags, verbs.caller(flags))));
+    .action(verbs.anywhere(async () => (await init()).fleetHub));
   verbs
     .addOffline(
       'policy [version]',
@@ -46,26 +46,22 @@ function addMemberVerbs(verbs: Verbs, fleet: Command): void {
     )
     .option('--bundle <file>', 'a policy file, bundle or git:REF:PATH, which is signed and handed out to nodes')
     .option(...DIR)
-    .action(
-      verbs.ending(async (version, flags) =>
-        (await import('../fleet/policy.ts')).fleetPolicy(version, flags, verbs.caller(flags)),
-      ),
-    );
+    .action(verbs.anywhere(async () => (await import('../fleet/policy.ts')).fleetPolicy));
   verbs
     .addOffline('invite <name>', 'print a token that works once, and wait until that machine has joined', fleet)
     .option('--label <label>', 'a label of the machine; repeatable', collect)
     .option('--gateway', 'the machine becomes a gateway, which places sessions on nodes')
     .option('--wait <seconds>', 'how long the token is good for', Number, 600)
     .option(...DIR)
-    .action(verbs.ending(async (name, flags) => (await members()).fleetInvite(name, flags, verbs.caller(flags))));
+    .action(verbs.anywhere(async () => (await members()).fleetInvite));
   verbs
     .addOffline('join <token>', 'make this machine a node; `-` reads the token from standard input', fleet)
     .option('--state <dir>', "the daemon's state directory")
-    .action(verbs.ending(async (token, flags) => (await members()).fleetJoin(token, flags, verbs.caller(flags))));
+    .action(verbs.anywhere(async () => (await members()).fleetJoin));
   verbs
     .addOffline('revoke <node>', 'end the membership of a node', fleet)
     .option(...DIR)
-    .action(verbs.ending(async (node, flags) => (await members()).fleetRevoke(node, flags, verbs.caller(flags))));
+    .action(verbs.anywhere(async () => (await members()).fleetRevoke));
 }
 
 function addLookVerbs(verbs: Verbs, fleet: Command): void {
@@ -73,19 +69,17 @@ function addLookVerbs(verbs: Verbs, fleet: Command): void {
   verbs
     .addOffline('status', 'show whether all nodes are here and all records whole; exit code 0 or 1', fleet)
     .option(...DIR)
-    .action(verbs.ending(async (flags) => (await load()).fleetStatus(flags, verbs.caller(flags))));
+    .action(verbs.anywhere(async () => (await load()).fleetStatus));
   verbs
     .addOffline('nodes', 'list the nodes, and what each is doing', fleet)
     .option(...DIR)
-    .action(verbs.ending(async (flags) => (await load()).fleetNodes(flags, verbs.caller(flags))));
+    .action(verbs.anywhere(async () => (await load()).fleetNodes));
   verbs
     .addOffline('panel', 'serve the web panel of the fleet on this machine: questions and nodes; until Ctrl-C', fleet)
     .option('--print', 'only print the address')
     .option('--port <n>', 'the port on 127.0.0.1 (default: a free one)')
     .option(...DIR)
-    .action(
-      verbs.ending(async (flags) => (await import('../fleet/panel/panel.ts')).fleetPanel(flags, verbs.caller(flags))),
-    );
+    .action(verbs.anywhere(async () => (await import('../fleet/panel/panel.ts')).fleetPanel));
 }
 
 function addFetchVerb(verbs: Verbs, fleet: Command): void {
@@ -96,11 +90,7 @@ function addFetchVerb(verbs: Verbs, fleet: Command): void {
     .option('--as <form>', '`bundle` (of git), `patch`, or `push` to its repository', 'bundle')
     .option('--branch <name>', 'the branch to push')
     .option('--output <file>', 'where to write (default: a file in the current folder)')
-    .action(
-      verbs.ending(async (workspace, flags) =>
-        (await import('../fleet/fetch.ts')).fleetFetch(workspace, flags, verbs.callerIn(flags)),
-      ),
-    );
+    .action(verbs.here(async () => (await import('../fleet/fetch.ts')).fleetFetch));
 }
 
 function addOrderVerbs(verbs: Verbs, fleet: Command): void {
@@ -108,11 +98,7 @@ function addOrderVerbs(verbs: Verbs, fleet: Command): void {
     .addOffline('call <node> <id>', 'tell what became of a call whose answer was lost; exit code 0 or 1', fleet)
     .option('--result', 'also its result, which the bus can read on its way')
     .option(...DIR)
-    .action(
-      verbs.ending(async (node, id, flags) =>
-        (await import('../fleet/orders.ts')).fleetCall(node, id, flags, verbs.caller(flags)),
-      ),
-    );
+    .action(verbs.anywhere(async () => (await import('../fleet/orders.ts')).fleetCall));
   const add = (name: string, description: string, order: Parameters<Orders['fleetOrder']>[0]) =>
     verbs
       .addOffline(`${name} [nodes...]`, description, fleet)
@@ -141,7 +127,7 @@ function addInboxVerbs(verbs: Verbs, fleet: Command): void {
   verbs
     .addOffline('list', 'list the questions that wait, as NODE/ID', approvals, { isDefault: true })
     .option(...DIR)
-    .action(verbs.ending(async (flags) => (await load()).fleetApprovals(flags, verbs.caller(flags))));
+    .action(verbs.anywhere(async () => (await load()).fleetApprovals));
   verbs
     .addOffline('watch', 'answer questions in this terminal until Ctrl-C; with --json, print them', approvals)
     .option(...DIR)
@@ -153,10 +139,10 @@ function addInboxVerbs(verbs: Verbs, fleet: Command): void {
   verbs
     .addOffline('approve <id>', 'allow a waiting call, once', approvals)
     .option(...DIR)
-    .action(verbs.ending(async (id, flags) => (await load()).fleetApprove(id, flags, verbs.caller(flags))));
+    .action(verbs.anywhere(async () => (await load()).fleetApprove));
   verbs
     .addOffline('deny <id>', 'deny a waiting call', approvals)
     .option('--feedback <text>', 'the reason; the agent gets to read it')
     .option(...DIR)
-    .action(verbs.ending(async (id, flags) => (await load()).fleetDeny(id, flags, verbs.caller(flags))));
+    .action(verbs.anywhere(async () => (await load()).fleetDeny));
 }

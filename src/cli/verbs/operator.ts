@@ -33,7 +33,7 @@ export function addDaemonVerbs(verbs: Verbs): void {
   verbs
     .add('upgrade', 'replace the daemon by a new one of the version on disk; no call is lost')
     .option('--drain <time>', 'how long calls that run may continue: 30s, 10m (the default), 1h')
-    .action(verbs.ending(async (flags) => (await import('../upgrade.ts')).upgrade(flags, verbs.caller(flags))));
+    .action(verbs.anywhere(async () => (await import('../upgrade.ts')).upgrade));
   verbs.add('stop', 'stop the daemon').action(
     verbs.ending(async (flags) => {
       const code = await (await import('../stop.ts')).stop(verbs.caller(flags));
@@ -66,11 +66,7 @@ export function addPolicyVerbs(verbs: Verbs): void {
     .option('--workspace <dir>', "the folder to work in (default: this one, or the daemon's first)")
     .option('--saw-untrusted', 'decide as for a session that has read the web')
     .option('--write', 'add the rule that would allow it to your policy file')
-    .action(
-      verbs.ending(async (tool, input, flags) =>
-        (await import('../explain.ts')).policyExplain(tool, input, flags, verbs.caller(flags)),
-      ),
-    );
+    .action(verbs.anywhere(async () => (await import('../explain.ts')).policyExplain));
   verbs
     .addBeside(
       'set <tool> <level>',
@@ -103,15 +99,15 @@ function addBundleVerbs(verbs: Verbs, policy: Command): void {
   verbs
     .addOffline('build <file>', 'pack a policy file and all that it extends; prints the bundle', bundle)
     .option('-o, --output <file>', 'write the bundle to this file instead')
-    .action(verbs.ending(async (file, flags) => (await load()).bundleBuild(file, flags, verbs.callerIn(flags))));
+    .action(verbs.here(async () => (await load()).bundleBuild));
   verbs
     .addOffline('sign <bundle>', 'add a signature to a bundle', bundle)
     .requiredOption('--key <file>', 'your ed25519 private key in PEM')
-    .action(verbs.ending(async (file, flags) => (await load()).bundleSign(file, flags, verbs.callerIn(flags))));
+    .action(verbs.here(async () => (await load()).bundleSign));
   verbs
     .addOffline('verify <bundle>', 'check that a bundle is whole and valid; exit code 0 or 2', bundle)
     .option('--key <file>', 'the ed25519 public key in PEM whose owner must have signed it')
-    .action(verbs.ending(async (file, flags) => (await load()).bundleVerify(file, flags, verbs.callerIn(flags))));
+    .action(verbs.here(async () => (await load()).bundleVerify));
 }
 
 /** Adds `ci`. */
@@ -129,7 +125,5 @@ export function addCiVerb(verbs: Verbs): void {
         .choices(['denied', 'open', 'nothing'])
         .default('denied'),
     )
-    .action(
-      verbs.ending(async (command, flags) => (await import('../ci/ci.ts')).ci(command, flags, verbs.callerIn(flags))),
-    );
+    .action(verbs.here(async () => (await import('../ci/ci.ts')).ci));
 }

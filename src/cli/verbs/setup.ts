@@ -25,7 +25,7 @@ export function addServeVerb(verbs: Verbs): void {
 The daemon logs to standard error, and in the background to <state>/daemon.log: JSON, or plain lines at a terminal.
 Set RINGFENCE_LOG to the level: trace, debug, info (the default), warn, error, fatal or silent.`,
     )
-    .action(verbs.ending(async (flags) => (await import('../serve.ts')).serveDetached(flags, verbs.callerIn(flags))));
+    .action(verbs.here(async () => (await import('../serve.ts')).serveDetached));
 }
 
 export function addFolderVerbs(verbs: Verbs): void {
@@ -37,15 +37,15 @@ export function addFolderVerbs(verbs: Verbs): void {
   verbs
     .addOffline('list', 'list the folders of config.yaml and those that were added', workspace, { isDefault: true })
     .option(...STATE)
-    .action(verbs.ending(async (flags) => (await load()).workspaceList(flags, verbs.caller(flags))));
+    .action(verbs.anywhere(async () => (await load()).workspaceList));
   verbs
     .addOffline('add <dir>', 'let agents work in a folder; a running daemon follows at once', workspace)
     .option(...STATE)
-    .action(verbs.ending(async (dir, flags) => (await load()).workspaceAdd(dir, flags, verbs.callerIn(flags))));
+    .action(verbs.here(async () => (await load()).workspaceAdd));
   verbs
     .addOffline('remove <dir>', 'let agents open no more sessions in a folder', workspace)
     .option(...STATE)
-    .action(verbs.ending(async (dir, flags) => (await load()).workspaceRemove(dir, flags, verbs.caller(flags))));
+    .action(verbs.anywhere(async () => (await load()).workspaceRemove));
 }
 
 /** Loads the code of probes and policies on demand, since it would slow down other verbs. */
@@ -73,9 +73,7 @@ export function addMachineVerbs(verbs: Verbs): void {
     .option('--yes', 'write the changes without asking')
     .option('--socket <path>', "the daemon's socket")
     .option(...STATE)
-    .action(
-      verbs.ending(async (flags) => (await import('../install/install.ts')).install(flags, verbs.callerIn(flags))),
-    );
+    .action(verbs.here(async () => (await import('../install/install.ts')).install));
   verbs
     .add('version', 'print the version of this program, and of the daemon if one runs')
     .action(

@@ -22,6 +22,9 @@ export interface CliCapability {
   checks?(client: Client, dirs: Pick<UserDirs, 'stateDir' | 'configFile'>): Promise<DoctorFinding[]>;
 }
 
+/** Words, flags and caller to an exit code. */
+type CallerAction<A extends unknown[]> = (...args: [...A, CliCaller]) => number | Promise<number>;
+
 export class Verbs {
   readonly program: Command;
   readonly env: Environment;
@@ -65,6 +68,24 @@ export class Verbs {
     return async (...args) => {
       this.exitCode = await action(...args);
     };
+  }
+
+  /** An action whose code is loaded on demand: it gets words, flags, and a caller in the current folder. */
+  here<A extends unknown[]>(load: () => Promise<CallerAction<A>>): (...args: unknown[]) => Promise<void> {
+    return this.#calling(load, (flags) => this.callerIn(flags));
+  }
+
+  /** The same for one that does not depend on the current folder. */
+  anywhere<A extends unknown[]>(load: () => Promise<CallerAction<A>>): (...args: unknown[]) => Promise<void> {
+    return this.#calling(load, (flags) => this.caller(flags));
+  }
+
+  #calling<A extends unknown[]>(load: () => Promise<CallerAction<A>>, callerBy: (flags: ConnectFlags) => CliCaller) {
+    return this.ending(async (...args: unknown[]) => {
+      // Commander gives the command after the flags.
+      const given = args.slice(0, -1) as A;
+      return (await load())(...given, callerBy(given.at(-1) as ConnectFlags));
+    });
   }
 
   /** Wraps an action that talks to the daemon as its operator, from any folder; its flags are its last argument. */

@@ -9,14 +9,14 @@ export function addVmVerbs(verbs: Verbs): void {
   add('create <folder...>', 'make the machine, or give it these folders, in which agents may work, and this version')
     .option('--no-login', 'do not start it at each login')
     .option('--package <spec>', 'what npm installs in it (default: ringfence in this version)')
-    .action(verbs.ending(async (folders, flags) => (await load()).vmCreate(folders, flags, verbs.callerIn(flags))));
+    .action(verbs.here(async () => (await load()).vmCreate));
   add('start', 'start the machine').action(verbs.ending(async (flags) => (await load()).vmStart(verbs.caller(flags))));
   add('stop', 'stop the machine').action(verbs.ending(async (flags) => (await load()).vmStop(verbs.caller(flags))));
   add('shell [command...]', 'open a shell in the machine, or run a command there')
     .passThroughOptions()
     .action(verbs.ending(async (words, flags) => (await load()).vmShell(words, verbs.caller(flags))));
   add('status', 'show whether the machine runs, its folders, and whether its socket is open').action(
-    verbs.ending(async (flags) => (await load()).vmStatus(flags, verbs.caller(flags))),
+    verbs.anywhere(async () => (await load()).vmStatus),
   );
   add('delete', "remove the machine, with the daemon's record and undo data in it").action(
     verbs.ending(async (flags) => (await load()).vmDelete(verbs.caller(flags))),
