@@ -1,5 +1,6 @@
 /** What a program that the daemon started for a capability printed, and how it ended. */
 import type { ChildProcess } from 'node:child_process';
+import type { Readable } from 'node:stream';
 import { visible } from './text/shown-text.ts';
 
 export interface ProgramAnswer {
@@ -16,15 +17,21 @@ export async function answerOf(
   child: ChildProcess,
   { charsMax, complaintChars }: { charsMax: number; complaintChars: number },
 ): Promise<ProgramAnswer> {
-  const ended = endOf(child);
-  const streams = [child.stdout, child.stderr].map((it) => textOf(it, charsMax));
-  const [stdout = '', stderr = ''] = await Promise.all(streams);
-  return { stdout, complaint: visible(stderr.trim().slice(-complaintChars)) || 'it was ended', code: await ended };
+  const { stdout, stderr, code } = await outputOf(child, { stdout: charsMax, stderr: charsMax });
+  return { stdout, complaint: visible(stderr.trim().slice(-complaintChars)) || 'it was ended', code };
 }
 
-async function textOf(stream: AsyncIterable<unknown> | null, charsMax: number): Promise<string> {
+/** The first characters of both streams of a child process, when it has ended. Never rejects. */
+export async function outputOf(child: ChildProcess, charsMax: { readonly stdout: number; readonly stderr: number }) {
+  const ended = endOf(child);
+  const streams = [textOf(child.stdout, charsMax.stdout), textOf(child.stderr, charsMax.stderr)] as const;
+  const [stdout, stderr] = await Promise.all(streams);
+  return { stdout, stderr, code: await ended };
+}
+
+async function textOf(stream: Readable | null, charsMax: number): Promise<string> {
   let text = '';
-  for await (const chunk of stream ?? []) if (text.length < charsMax) text += String(chunk);
+  for await (const chunk of stream?.setEncoding('utf8') ?? []) if (text.length < charsMax) text += String(chunk);
   return text;
 }
 

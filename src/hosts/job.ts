@@ -11,6 +11,7 @@ import type { HomeNames } from '../sandbox/command/homes.ts';
 import type { Identity } from '../sandbox/git/commit-author.ts';
 import type { TakenOver } from '../sandbox/git/config/take-over.ts';
 import type { Masks } from '../sandbox/masks.ts';
+import type { CommandParts } from '../sandbox/sandbox.ts';
 import type { FetchedPage } from '../tools/context/page.ts';
 import type { BackgroundJob } from './background/background-job.ts';
 import type { JournalReport, MissingPath } from './shadow/journal-report.ts';
@@ -229,21 +230,8 @@ export type JobResult =
   | { readonly ok: true; readonly data: unknown; readonly usage: JobUsage; readonly state?: unknown }
   | { readonly ok: false; readonly error: WireError; readonly usage: JobUsage };
 
-/** The sandbox of a command in an execute host: all arguments of bwrap except cwd, environment and command. */
-export interface CommandSandbox {
-  readonly bwrap: string;
-  readonly args: readonly string[];
-  /** Absolute paths that are read-only under any policy. */
-  readonly guarded: readonly string[];
-  /** Hard limit of open files of each process of a command. */
-  readonly openFiles: number;
-  /** Absolute path of the folder on disk that holds the HOMEs of commands. */
-  readonly homesFolder?: string;
-  /** Absolute path of the folder on disk that holds the previews of commands. */
-  readonly previewsFolder?: string;
-  /** The seccomp program, and the one for commands that may have Unix sockets of their own. */
-  readonly filter: Uint8Array;
-  readonly ownSocketsFilter: Uint8Array;
+/** The sandbox of a command in an execute host. */
+export interface CommandSandbox extends Omit<CommandParts, 'imageArgs'> {
   readonly environment: Record<string, string>;
 }
 

@@ -8,8 +8,8 @@ import { ToolError } from '../../src/base/errors.ts';
 import type { Limits } from '../../src/base/limits.ts';
 import type { Powers } from '../../src/base/powers.ts';
 import { parseJson } from '../../src/base/text/json.ts';
-import { entering } from '../../src/sandbox/launch.ts';
 import type { SourceText } from '../../src/tools/source/checkers.ts';
+import { type BoundedResult, runBounded } from '../symbols/bounded-program.ts';
 
 const require = createRequire(import.meta.url);
 
@@ -75,48 +75,13 @@ export interface CheckerRun {
   readonly input?: string;
 }
 
-export interface CheckerResult {
-  readonly stdout: string;
-  readonly stderr: string;
-  readonly exitCode: number | null;
-}
-
 /** Runs Node on a script to its end. Throws OUTPUT_LIMIT, HOST_CRASHED, and the signal's reason. */
-export function runChecker({ script, args, cwd, input = '' }: CheckerRun, parts: CheckerParts): Promise<CheckerResult> {
-  const { limits, powers, signal } = parts;
-  const { checkerMemoryBytes: memoryBytes, checkerOutputBytes: limit } = limits;
-  signal.throwIfAborted();
-  const [program, ...before] = entering({ dataBytes: memoryBytes });
-  // No PATH: it has no programs to start.
-  const child = powers.spawn(program, [...before, process.execPath, script, ...args], {
-    stdio: 'pipe',
-    cwd,
-    env: { NO_COLOR: '1' },
-  });
-  const { promise, resolve, reject } = Promise.withResolvers<CheckerResult>();
-  const pieces = { stdout: [] as Buffer[], stderr: [] as Buffer[] };
-  let bytes = 0;
-  const end = (error: unknown) => {
-    child.kill('SIGKILL');
-    reject(error);
-  };
-  const abort = () => end(signal.reason);
-  signal.addEventListener('abort', abort, { once: true });
-  for (const name of ['stdout', 'stderr'] as const)
-    child[name]?.on('data', (chunk: Buffer) => {
-      bytes += chunk.length;
-      if (bytes <= limit) pieces[name].push(chunk);
-      else end(tooMuch(limit));
-    });
-  child.stdin?.on('error', () => {}).end(input);
-  child.once('error', (error) => end(crashed(error.message)));
-  child.once('close', (exitCode, by) => {
-    signal.removeEventListener('abort', abort);
-    const [stdout, stderr] = [pieces.stdout, pieces.stderr].map((it) => Buffer.concat(it).toString('utf8'));
-    if (by === null) resolve({ stdout: stdout as string, stderr: stderr as string, exitCode });
-    else reject(crashed(`${by} ended it`));
-  });
-  return promise;
+export async function runChecker({ script, args, ...run }: CheckerRun, parts: CheckerParts): Promise<BoundedResult> {
+  const { checkerMemoryBytes: memoryBytes, checkerOutputBytes: bytesMax } = parts.limits;
+  const program = { program: process.execPath, args: [script, ...args], env: { NO_COLOR: '1' }, memoryBytes, bytesMax };
+  const ended = await runBounded({ ...run, ...program }, parts, { tooMuch, crashed });
+  if (ended.killedBy !== null) throw crashed(`${ended.killedBy} ended it`);
+  return ended;
 }
 
 const tooMuch = (limit: number) =>

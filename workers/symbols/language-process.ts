@@ -7,15 +7,12 @@ import type { Readable, Writable } from 'node:stream';
 import type { ErrorCodes, MessageConnection } from 'vscode-jsonrpc/node';
 import { ToolError } from '../../src/base/errors.ts';
 import type { Powers } from '../../src/base/powers.ts';
-import { entering } from '../../src/sandbox/launch.ts';
+import { type BoundedProgram, boundedLaunch } from './bounded-program.ts';
 
-export interface LanguageProcessOptions {
+export interface LanguageProcessOptions extends BoundedProgram {
   /** The name of the process in errors. */
   readonly name: string;
-  readonly program: string;
-  readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  readonly memoryBytes: number;
   /** The most bytes of output per request; more kills it. */
   readonly answerBytesMax: number;
   /** What to do if it ends, in place of the advice for symbols. */
@@ -42,10 +39,9 @@ export class LanguageProcess implements Disposable {
 
   constructor(options: LanguageProcessOptions) {
     this.#options = options;
-    const [program, ...args] = entering({ dataBytes: options.memoryBytes });
-    const words = [...args, options.program, ...options.args];
+    const [program, ...args] = boundedLaunch(options);
     // No PATH: it has no programs to start.
-    const child = options.powers.spawn(program, words, { stdio: 'pipe', cwd: '/', env: { ...options.env } });
+    const child = options.powers.spawn(program, args, { stdio: 'pipe', cwd: '/', env: { ...options.env } });
     this.#child = child;
     this.#ended = new Promise((resolve) => {
       child.once('error', (error) => {

@@ -3,8 +3,8 @@ import { resolve } from 'node:path';
 import { ToolError } from '../../src/base/errors.ts';
 import type { Limits } from '../../src/base/limits.ts';
 import type { Powers } from '../../src/base/powers.ts';
-import { entering } from '../../src/sandbox/launch.ts';
 import { TaskQueue } from '../task-queue.ts';
+import { runBounded } from './bounded-program.ts';
 import type { FileDiagnostic } from './type-problems.ts';
 import { typescriptProgram } from './typescript-server.ts';
 
@@ -41,46 +41,19 @@ export class TypeScriptCompiler {
   }
 
   /** The compiler's output. */
-  #run({ workspace, path, strict }: ProjectCheck, signal: AbortSignal): Promise<string> {
-    const { typeCheckMemoryBytes: memoryBytes, symbolAnswerBytes, searchThreadsMax } = this.#limits;
+  async #run({ workspace, path, strict }: ProjectCheck, signal: AbortSignal): Promise<string> {
+    const { typeCheckMemoryBytes: memoryBytes, symbolAnswerBytes: bytesMax, searchThreadsMax } = this.#limits;
     const args = ['-p', resolve(workspace, path), ...FIXED, ...(strict ? ['--strict'] : [])];
-    const [program, ...before] = entering({ dataBytes: memoryBytes });
     const env = { GOMEMLIMIT: `${Math.floor(memoryBytes * COLLECT_AT)}`, GOMAXPROCS: `${searchThreadsMax}` };
-    const child = this.#powers.spawn(program, [...before, typescriptProgram(), ...args], {
-      stdio: ['ignore', 'pipe', 'pipe'],
-      cwd: workspace,
-      env,
-    });
-    const done = Promise.withResolvers<string>();
-    const chunks: Buffer[] = [];
-    let bytes = 0;
-    let stderr = '';
-    const end = (error: unknown) => {
-      done.reject(error);
-      child.kill('SIGKILL');
-    };
-    const abort = () => end(signal.reason);
-    signal.addEventListener('abort', abort, { once: true });
-    child.stdout?.on('data', (chunk: Buffer) => {
-      bytes += chunk.length;
-      if (bytes > symbolAnswerBytes) end(tooMuch(symbolAnswerBytes));
-      else chunks.push(chunk);
-    });
-    child.stderr?.on('data', (chunk: Buffer) => {
-      if (stderr.length < STDERR_CHARS_KEPT) stderr += chunk.toString().slice(0, STDERR_CHARS_KEPT);
-    });
-    child.once('error', (error) => end(crashed(error.message)));
-    child.once('close', (code) => {
-      // 0: no errors, 1 and 2: errors; 2 also where Go's runtime ends it, which says so.
-      const isWhole = code !== null && code <= 2 && !CRASH.test(stderr);
-      if (isWhole) done.resolve(Buffer.concat(chunks).toString());
-      else done.reject(NO_MEMORY.test(stderr) ? noMemory(memoryBytes) : crashed(stderr));
-    });
-    return done.promise.finally(() => signal.removeEventListener('abort', abort));
+    const run = { program: typescriptProgram(), args, cwd: workspace, env, memoryBytes, bytesMax };
+    const parts = { powers: this.#powers, signal };
+    const { stdout, stderr, exitCode } = await runBounded(run, parts, { tooMuch, crashed });
+    // 0: no errors, 1 and 2: errors; 2 also where Go's runtime ends it, which says so.
+    if (exitCode !== null && exitCode <= 2 && !CRASH.test(stderr)) return stdout;
+    throw NO_MEMORY.test(stderr) ? noMemory(memoryBytes) : crashed(stderr);
   }
 }
 
-const STDERR_CHARS_KEPT = 4096;
 const CRASH = /^(fatal error|panic|SIG\w+): /m;
 /** A fault that is no panic is one of Go's memory manager, which got none. */
 const NO_MEMORY = /out of memory|cannot allocate|^SIGSEGV/im;

@@ -3,6 +3,7 @@ import { closeSync, constants, mkdirSync, openSync, readdirSync, renameSync } fr
 import { basename, dirname, join } from 'node:path';
 import type { Limits } from '../../base/limits.ts';
 import type { Powers } from '../../base/powers.ts';
+import { outputOf } from '../../base/program-answer.ts';
 
 /** Disk usage: bytes of blocks; files and folders. */
 export interface Size {
@@ -52,23 +53,11 @@ async function du(
   return { sizes: new Map(sizes), isDenied: stderr.includes('Permission denied') };
 }
 
-function run(
-  program: string,
-  args: readonly string[],
-  { powers, limits }: Means,
-): Promise<{ stdout: string; stderr: string }> {
+function run(program: string, args: readonly string[], { powers, limits }: Means) {
   const env = { PATH: '/usr/bin:/bin', LC_ALL: 'C' };
-  const child = powers.spawn(program, [...args], { stdio: ['ignore', 'pipe', 'pipe'], env });
-  const output = { stdout: '', stderr: '' };
-  child.stdout?.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
-  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-    // Error messages contain names that a command chose, as many as it likes.
-    if (output.stderr.length < limits.hostStderrCharsMax) output.stderr += text;
-  });
-  return new Promise((resolve) => {
-    child.once('error', () => resolve(output));
-    child.once('close', () => resolve(output));
-  });
+  const child = powers.spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], env });
+  // Error messages contain names that a command chose, as many as it likes.
+  return outputOf(child, { stdout: Infinity, stderr: limits.hostStderrCharsMax });
 }
 
 /** Names of the parts that can be removed, relative to the home; undefined if there are more than `max`. */

@@ -1,6 +1,7 @@
 /** Reads settings of the person's own git, which no sandbox sees. */
 import type { Limits } from '../../base/limits.ts';
 import type { Powers } from '../../base/powers.ts';
+import { outputOf } from '../../base/program-answer.ts';
 import { findProgram } from '../find-program.ts';
 
 /** The folders in which the person's programs find their settings; absolute. */
@@ -39,13 +40,9 @@ export async function gitSettingsOf(
     cwd: '/',
   });
   const timer = powers.after(limits.gitIdentityMs, () => child.kill('SIGKILL'));
-  let text = '';
-  child.stdout?.on('data', (chunk: Buffer) => {
-    if (text.length < OUTPUT_CHARS_MAX) text += chunk;
-  });
-  await new Promise<void>((resolve) => child.once('error', () => resolve()).once('close', () => resolve()));
+  const { stdout } = await outputOf(child, { stdout: OUTPUT_CHARS_MAX, stderr: 0 });
   timer.cancel();
-  return text
+  return stdout
     .split('\0')
     .slice(0, -1)
     .map((it) => it.split('\n', 2) as [string, string | undefined]);

@@ -5,6 +5,7 @@
 import { closeSync, statSync } from 'node:fs';
 import { ToolError } from '../../base/errors.ts';
 import type { Powers } from '../../base/powers.ts';
+import { outputOf } from '../../base/program-answer.ts';
 import { ConfinedRun } from '../command/confined-run.ts';
 import type { CommandRequest, CommandSetup } from '../command/request.ts';
 import { type Attachment, beginAt, shapeOf } from '../command/start.ts';
@@ -189,6 +190,7 @@ export class Terminal extends KeptRun {
   }
 }
 
+const SETTINGS_CHARS_MAX = 4096;
 /** Bytes of the terminal's answers that its program has not read; a flood of queries gets no more. */
 const REPLY_BYTES_MAX = 4096;
 
@@ -218,12 +220,8 @@ function attachmentOf({ slave }: Pty): Attachment {
 }
 
 /** Reads a terminal's settings, word by word, from `stty`: Node can't query them. */
-function settingsOf(path: string, powers: Powers): Promise<Set<string>> {
+async function settingsOf(path: string, powers: Powers): Promise<Set<string>> {
   const child = powers.spawn('/usr/bin/stty', ['-F', path, '-a'], { stdio: ['ignore', 'pipe', 'ignore'], env: {} });
-  let text = '';
-  child.stdout?.on('data', (chunk) => (text += chunk));
-  return new Promise((resolve) => {
-    child.once('error', () => resolve(new Set()));
-    child.once('close', () => resolve(new Set(text.split(/[\s;]+/))));
-  });
+  const { stdout } = await outputOf(child, { stdout: SETTINGS_CHARS_MAX, stderr: 0 });
+  return new Set(stdout.split(/[\s;]+/));
 }
