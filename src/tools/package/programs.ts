@@ -5,22 +5,18 @@
 
 const SHARED = `
 const fs = require("node:fs");
-const { env, versions } = require("node:process");
+const { env } = require("node:process");
 const { spawnSync } = require("node:child_process");
 const { createHash } = require("node:crypto");
 const request = JSON.parse(fs.readFileSync(0, "utf8"));
 const tmp = fs.mkdtempSync("/tmp/install-");
 const readAt = (path) => { try { return fs.readFileSync(path, "utf8"); } catch { return null; } };
 const report = (value) => fs.writeFileSync(1, JSON.stringify(value));
-// Node's permission model: the manager may read, write and connect, and start no program.
-const major = Number.parseInt(versions.node, 10);
-const alone = [major < 23 ? "--experimental-permission" : "--permission", "--allow-fs-read=*", "--allow-fs-write=*", ...(major < 25 ? [] : ["--allow-net"])];
-const runAt = (cwd, { words, env: more = {}, startsNothing = false }) => {
+const runAt = (cwd, { words, env: more = {} }) => {
   const filled = (text) => text.replaceAll("{tmp}", tmp).replaceAll("{proxy}", env.HTTP_PROXY || "");
   const own = Object.fromEntries(Object.entries(more).map(([name, value]) => [name, filled(value)]));
-  const node = startsNothing ? { NODE_OPTIONS: alone.join(" ") } : {};
   const [program, ...args] = words.map(filled);
-  const ran = spawnSync(program, args, { cwd, env: { ...env, ...own, ...node }, encoding: "utf8", maxBuffer: 1 << 26, stdio: ["ignore", "pipe", "pipe"] });
+  const ran = spawnSync(program, args, { cwd, env: { ...env, ...own }, encoding: "utf8", maxBuffer: 1 << 26, stdio: ["ignore", "pipe", "pipe"] });
   const missing = ran.error && ran.error.code === "ENOENT" ? program : undefined;
   return { missing, code: ran.error ? -1 : ran.status, stdout: ran.stdout || "", stderr: String((ran.error && ran.error.message) || ran.stderr).slice(-8000) };
 };

@@ -22,8 +22,6 @@ const ENVIRONMENT = {
 export interface Step {
   readonly words: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** Whether Node's permission model keeps it from starting programs. */
-  readonly startsNothing?: boolean;
 }
 
 /** What a step left. */
