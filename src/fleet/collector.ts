@@ -2,10 +2,10 @@
  * Copies of the nodes' audit logs. Each node's own log is the truth; what was copied shows later that its end was cut off
  * or that it was written anew. A batch counts only if the node's key has signed it and its entries form one chain.
  */
-import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import type { Limits } from '../base/limits.ts';
 import { parseJson } from '../base/text/json.ts';
-import { openDatabase } from '../store/database.ts';
+import { atomically, openDatabase, type Prepared, prepared } from '../store/database.ts';
 import {
   type AuditBatch,
   type AuditReceipt,
@@ -21,6 +21,14 @@ const SCHEMA = `CREATE TABLE IF NOT EXISTS entries (
 CREATE TABLE IF NOT EXISTS logs (
   node TEXT PRIMARY KEY, seq INTEGER NOT NULL, hash TEXT NOT NULL, at_ms INTEGER NOT NULL, heard_ms INTEGER NOT NULL,
   gaps TEXT NOT NULL, broken TEXT) STRICT;`;
+
+const STATEMENTS = {
+  log: 'SELECT * FROM logs WHERE node = ?',
+  logs: 'SELECT * FROM logs ORDER BY node',
+  keep: 'INSERT OR REPLACE INTO logs VALUES (?, ?, ?, ?, ?, ?, ?)',
+  insert: 'INSERT INTO entries VALUES (?, ?, ?)',
+  prune: 'DELETE FROM entries WHERE node = ? AND seq <= ?',
+};
 
 /** What the collector knows of the log of one node. */
 export interface CollectedLog {
@@ -51,20 +59,13 @@ export interface CollectorOptions {
 export class Collector implements Disposable {
   readonly #options: CollectorOptions;
   readonly #database: DatabaseSync;
-  readonly #statements: Record<'log' | 'logs' | 'keep' | 'insert' | 'prune', StatementSync>;
+  readonly #statements: Prepared<typeof STATEMENTS>;
 
   constructor(path: string, options: CollectorOptions) {
     this.#options = options;
     this.#database = openDatabase(path);
     this.#database.exec(SCHEMA);
-    const prepare = (sql: string) => this.#database.prepare(sql);
-    this.#statements = {
-      log: prepare('SELECT * FROM logs WHERE node = ?'),
-      logs: prepare('SELECT * FROM logs ORDER BY node'),
-      keep: prepare('INSERT OR REPLACE INTO logs VALUES (?, ?, ?, ?, ?, ?, ?)'),
-      insert: prepare('INSERT INTO entries VALUES (?, ?, ?)'),
-      prune: prepare('DELETE FROM entries WHERE node = ? AND seq <= ?'),
-    };
+    this.#statements = prepared(this.#database, STATEMENTS);
   }
 
   /** The logs of all nodes that were ever heard. */
@@ -89,16 +90,11 @@ export class Collector implements Disposable {
     // The bus may send an old batch again, which would look like a log that was cut off.
     if (log.broken !== undefined || batch.atMs <= log.atMs) return receiptOf(log);
     const next = this.#following(log, batch);
-    this.#database.exec('BEGIN IMMEDIATE');
-    try {
+    atomically(this.#database, () => {
       if (next.broken === undefined) this.#keepLines(node, batch);
       const { end, atMs, heardMs, gaps, broken } = next;
       this.#statements.keep.run(node, end.seq, end.hash, atMs, heardMs, JSON.stringify(gaps), broken ?? null);
-      this.#database.exec('COMMIT');
-    } catch (error) {
-      this.#database.exec('ROLLBACK');
-      throw error;
-    }
+    });
     return receiptOf(next);
   }
 

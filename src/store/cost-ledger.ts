@@ -2,12 +2,12 @@
  * Costs of calls by tier and UTC day, principal and session, which limits hold; and by tool, which a person reads. Amounts are whole millionths of a dollar internally, so that sums are exact;
  * the interface uses dollars. A reservation counts as spent until it is settled or released.
  */
-import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import type { Tier } from '../base/call.ts';
 import { ToolError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
 import type { Powers } from '../base/powers.ts';
-import { openDatabase } from './database.ts';
+import { atomically, openDatabase, type Prepared, prepared } from './database.ts';
 
 /** Costs that are summed together: everybody's in a day, a principal's in a day, or a session's over its lifetime. */
 export type CostScope = 'day' | 'principal' | 'session';
@@ -68,6 +68,20 @@ const SCHEMA = `
     principal TEXT NOT NULL, session_id TEXT NOT NULL, call_id TEXT NOT NULL, micros INTEGER NOT NULL,
     lost INTEGER NOT NULL DEFAULT 0) STRICT;`;
 
+const KEY = 'scope = ? AND who = ? AND tier = ?';
+const STATEMENTS = {
+  sum: `SELECT sum(micros) AS micros FROM totals WHERE ${KEY} AND day = ?`,
+  sumOfDays: `SELECT sum(micros) AS micros FROM totals WHERE ${KEY}`,
+  add: `INSERT INTO totals (scope, who, tier, day, micros) VALUES (?, ?, ?, ?, ?)
+      ON CONFLICT DO UPDATE SET micros = micros + excluded.micros`,
+  forgetEmpty: `DELETE FROM totals WHERE ${KEY} AND day = ? AND micros = 0`,
+  addToTool: `INSERT INTO tools (day, principal, tool, calls, micros) VALUES (?, ?, ?, ?, ?)
+      ON CONFLICT DO UPDATE SET calls = calls + excluded.calls, micros = micros + excluded.micros`,
+  forgetUncalled: 'DELETE FROM tools WHERE day = ? AND principal = ? AND tool = ? AND calls = 0',
+  insert: 'INSERT INTO reservations (day, tier, principal, session_id, call_id, micros) VALUES (?, ?, ?, ?, ?, ?)',
+  delete: 'DELETE FROM reservations WHERE id = ?',
+};
+
 const DAY_MS = 86_400_000;
 const MICROS = 1_000_000;
 /** Upper bound of a total. Integers below it are exact in JavaScript; half of the range is left for settling open reservations. */
@@ -90,14 +104,7 @@ export class CostLedger implements Disposable {
   readonly #database: DatabaseSync;
   readonly #limits: Limits;
   readonly #powers: Powers;
-  readonly #sum: StatementSync;
-  readonly #sumOfDays: StatementSync;
-  readonly #add: StatementSync;
-  readonly #forgetEmpty: StatementSync;
-  readonly #addToTool: StatementSync;
-  readonly #forgetUncalled: StatementSync;
-  readonly #insert: StatementSync;
-  readonly #delete: StatementSync;
+  readonly #statements: Prepared<typeof STATEMENTS>;
   #day = '';
 
   /** Opens the file at `path`, which only this process uses, and marks reservations of an earlier daemon as lost. */
@@ -106,21 +113,8 @@ export class CostLedger implements Disposable {
     this.#limits = limits;
     this.#powers = powers;
     this.#database.exec(SCHEMA);
-    const key = 'scope = ? AND who = ? AND tier = ?';
-    const prepare = (sql: string) => this.#database.prepare(sql);
-    this.#sum = prepare(`SELECT sum(micros) AS micros FROM totals WHERE ${key} AND day = ?`);
-    this.#sumOfDays = prepare(`SELECT sum(micros) AS micros FROM totals WHERE ${key}`);
-    this.#add = prepare(`INSERT INTO totals (scope, who, tier, day, micros) VALUES (?, ?, ?, ?, ?)
-      ON CONFLICT DO UPDATE SET micros = micros + excluded.micros`);
-    this.#forgetEmpty = prepare(`DELETE FROM totals WHERE ${key} AND day = ? AND micros = 0`);
-    this.#addToTool = prepare(`INSERT INTO tools (day, principal, tool, calls, micros) VALUES (?, ?, ?, ?, ?)
-      ON CONFLICT DO UPDATE SET calls = calls + excluded.calls, micros = micros + excluded.micros`);
-    this.#forgetUncalled = prepare('DELETE FROM tools WHERE day = ? AND principal = ? AND tool = ? AND calls = 0');
-    this.#insert = prepare(
-      'INSERT INTO reservations (day, tier, principal, session_id, call_id, micros) VALUES (?, ?, ?, ?, ?, ?)',
-    );
-    this.#delete = prepare('DELETE FROM reservations WHERE id = ?');
-    const { changes } = prepare('UPDATE reservations SET lost = 1 WHERE lost = 0').run();
+    this.#statements = prepared(this.#database, STATEMENTS);
+    const { changes } = this.#database.prepare('UPDATE reservations SET lost = 1 WHERE lost = 0').run();
     if (changes > 0) powers.log.warn({ calls: changes }, 'interrupted calls are charged their estimated cost');
     this.#today();
   }
@@ -194,7 +188,7 @@ export class CostLedger implements Disposable {
         throw overLimit({ scope, micros, spent: spent[scope], limit, request });
     }
     this.#change(request, day, { micros, calls: 1 });
-    const { lastInsertRowid: id } = this.#insert.run(day, tier, principal, sessionId, callId, micros);
+    const { lastInsertRowid: id } = this.#statements.insert.run(day, tier, principal, sessionId, callId, micros);
     return { id, day, ask: micros > 0 && spent.day + micros > toLimit(limits.dayAskAbove) };
   }
 
@@ -214,7 +208,7 @@ export class CostLedger implements Disposable {
     try {
       this.#write(() => {
         this.#change(request, day, change);
-        this.#delete.run(id);
+        this.#statements.delete.run(id);
       });
     } catch (error) {
       this.#powers.log.error({ error: (error as Error).cause }, 'the cost of a call could not be settled');
@@ -224,15 +218,15 @@ export class CostLedger implements Disposable {
   #spent({ tier, principal, sessionId }: Payer, day: string): Micros {
     const of = (row: unknown) => (row as { micros: number | null }).micros ?? 0;
     return {
-      day: of(this.#sum.get('day', '', tier, day)),
-      principal: of(this.#sum.get('principal', principal, tier, day)),
-      session: of(this.#sumOfDays.get('session', sessionId, tier)),
+      day: of(this.#statements.sum.get('day', '', tier, day)),
+      principal: of(this.#statements.sum.get('principal', principal, tier, day)),
+      session: of(this.#statements.sumOfDays.get('session', sessionId, tier)),
     };
   }
 
   #change({ tier, principal, sessionId, tool }: CostRequest, day: string, { micros, calls }: Change): void {
-    this.#addToTool.run(day, principal, tool, calls, micros);
-    if (calls < 0) this.#forgetUncalled.run(day, principal, tool);
+    this.#statements.addToTool.run(day, principal, tool, calls, micros);
+    if (calls < 0) this.#statements.forgetUncalled.run(day, principal, tool);
     if (micros === 0) return;
     const keys = [
       ['day', ''],
@@ -240,9 +234,9 @@ export class CostLedger implements Disposable {
       ['session', sessionId],
     ] as const;
     for (const [scope, who] of keys) {
-      this.#add.run(scope, who, tier, day, micros);
+      this.#statements.add.run(scope, who, tier, day, micros);
       // Removes empty rows, so that refused calls leave nothing behind, however many sessions make them.
-      if (micros < 0) this.#forgetEmpty.run(scope, who, tier, day);
+      if (micros < 0) this.#statements.forgetEmpty.run(scope, who, tier, day);
     }
   }
 
@@ -261,12 +255,8 @@ export class CostLedger implements Disposable {
 
   #write<T>(change: () => T): T {
     try {
-      this.#database.exec('BEGIN IMMEDIATE');
-      const result = change();
-      this.#database.exec('COMMIT');
-      return result;
+      return atomically(this.#database, change);
     } catch (error) {
-      if (this.#database.isOpen && this.#database.isTransaction) this.#database.exec('ROLLBACK');
       if (error instanceof ToolError) throw error;
       throw new ToolError('STORE_FAILED', 'the cost of the call could not be recorded', { cause: error });
     }

@@ -1,6 +1,6 @@
 /** Opens and locks the daemon's SQLite files. */
 import { chmodSync, readFileSync, statSync } from 'node:fs';
-import { DatabaseSync } from 'node:sqlite';
+import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { ToolError } from '../base/errors.ts';
 
 /** Opens a database that only its owner can read. Commits survive the daemon's end, but not necessarily a power cut. */
@@ -9,6 +9,25 @@ export function openDatabase(path: string): DatabaseSync {
   if (path !== ':memory:') chmodSync(path, 0o600);
   database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;');
   return database;
+}
+
+export type Prepared<Sql> = Readonly<Record<keyof Sql, StatementSync>>;
+
+/** The statements of a store, under the names of their SQL. */
+export const prepared = <Sql extends Record<string, string>>(database: DatabaseSync, sql: Sql) =>
+  Object.fromEntries(Object.entries(sql).map(([name, text]) => [name, database.prepare(text)])) as Prepared<Sql>;
+
+/** Runs `work` in one transaction, which changes all or nothing. Throws what `work` throws, and SQLite's errors. */
+export function atomically<T>(database: DatabaseSync, work: () => T): T {
+  database.exec('BEGIN IMMEDIATE');
+  try {
+    const result = work();
+    database.exec('COMMIT');
+    return result;
+  } catch (error) {
+    if (database.isOpen && database.isTransaction) database.exec('ROLLBACK');
+    throw error;
+  }
 }
 
 /**

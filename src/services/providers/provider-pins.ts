@@ -2,10 +2,10 @@
  * Accepted tools of external providers with the digest of their whole definition; a later definition under the same name is compared with
  * it.
  */
-import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import type { Powers } from '../../base/powers.ts';
 import { parseJson } from '../../base/text/json.ts';
-import { openDatabase, storing } from '../../store/database.ts';
+import { atomically, openDatabase, type Prepared, prepared, storing } from '../../store/database.ts';
 
 const attempt = storing('what was accepted of providers');
 
@@ -14,6 +14,13 @@ const SCHEMA = `
     definition TEXT NOT NULL, accepted_ms INTEGER NOT NULL, accepted_by TEXT NOT NULL,
     PRIMARY KEY (provider, tool), UNIQUE (provider, name)) STRICT;
   CREATE TABLE IF NOT EXISTS seen (provider TEXT PRIMARY KEY) STRICT;`;
+
+const STATEMENTS = {
+  selectPins: 'SELECT tool, name, digest, definition FROM pins WHERE provider = ? ORDER BY tool',
+  insertPin: 'INSERT OR REPLACE INTO pins VALUES (?, ?, ?, ?, ?, ?, ?)',
+  isSeen: 'SELECT 1 FROM seen WHERE provider = ?',
+  see: 'INSERT OR IGNORE INTO seen VALUES (?)',
+};
 
 /** A tool in its accepted form. */
 export interface Pin {
@@ -28,28 +35,20 @@ export interface Pin {
 export class ProviderPins implements Disposable {
   readonly #database: DatabaseSync;
   readonly #powers: Powers;
-  readonly #selectPins: StatementSync;
-  readonly #insertPin: StatementSync;
-  readonly #isSeen: StatementSync;
-  readonly #see: StatementSync;
+  readonly #statements: Prepared<typeof STATEMENTS>;
 
   /** Opens the file at `path`, which only this process uses. */
   constructor(path: string, powers: Powers) {
     this.#powers = powers;
     this.#database = openDatabase(path);
     this.#database.exec(SCHEMA);
-    this.#selectPins = this.#database.prepare(
-      'SELECT tool, name, digest, definition FROM pins WHERE provider = ? ORDER BY tool',
-    );
-    this.#insertPin = this.#database.prepare('INSERT OR REPLACE INTO pins VALUES (?, ?, ?, ?, ?, ?, ?)');
-    this.#isSeen = this.#database.prepare('SELECT 1 FROM seen WHERE provider = ?');
-    this.#see = this.#database.prepare('INSERT OR IGNORE INTO seen VALUES (?)');
+    this.#statements = prepared(this.#database, STATEMENTS);
   }
 
   /** The accepted tools of a provider. Throws STORE_FAILED. */
   pinsOf(provider: string): Pin[] {
     return attempt(() =>
-      this.#selectPins.all(provider).map(({ tool, name, digest, definition }) => ({
+      this.#statements.selectPins.all(provider).map(({ tool, name, digest, definition }) => ({
         tool: tool as string,
         name: name as string,
         digest: digest as string,
@@ -60,23 +59,18 @@ export class ProviderPins implements Disposable {
 
   /** Whether the provider's tools were listed before; tools that appear later need a person's review first. Throws STORE_FAILED. */
   isKnown(provider: string): boolean {
-    return attempt(() => this.#isSeen.get(provider)) !== undefined;
+    return attempt(() => this.#statements.isSeen.get(provider)) !== undefined;
   }
 
   /** Stores accepted tools in one transaction. Throws STORE_FAILED. */
   accept(provider: string, pins: readonly Pin[], by: string): void {
-    attempt(() => {
-      this.#database.exec('BEGIN IMMEDIATE');
-      try {
-        this.#see.run(provider);
-        for (const { tool, name, digest, definition } of pins)
-          this.#insertPin.run(provider, tool, name, digest, JSON.stringify(definition), this.#powers.now(), by);
-        this.#database.exec('COMMIT');
-      } catch (error) {
-        this.#database.exec('ROLLBACK');
-        throw error;
-      }
-    });
+    const { see, insertPin } = this.#statements;
+    const store = () => {
+      see.run(provider);
+      for (const { tool, name, digest, definition } of pins)
+        insertPin.run(provider, tool, name, digest, JSON.stringify(definition), this.#powers.now(), by);
+    };
+    attempt(() => atomically(this.#database, store));
   }
 
   [Symbol.dispose](): void {

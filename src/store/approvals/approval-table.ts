@@ -1,9 +1,9 @@
 /** Approvals on disk. Architecture invariant: each state change is one UPDATE that names the previous state. */
-import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import { ToolError } from '../../base/errors.ts';
 import { parseJson } from '../../base/text/json.ts';
 import { picked } from '../../base/text/values.ts';
-import { openDatabase } from '../database.ts';
+import { openDatabase, type Prepared, prepared } from '../database.ts';
 import type { Approval, ApprovalDraft, ApprovalEnd, ApprovalState, GrantFacts, WholeQuestion } from './approval.ts';
 import { digestOf, hashOfWhole } from './digest.ts';
 import { approval, grantFacts } from './shapes.ts';
@@ -18,6 +18,22 @@ CREATE INDEX IF NOT EXISTS approvals_open ON approvals (state) WHERE state IN ('
 CREATE INDEX IF NOT EXISTS approvals_subject ON approvals (subject_hash);
 CREATE INDEX IF NOT EXISTS approvals_session ON approvals (session_id, requested_ms);
 CREATE INDEX IF NOT EXISTS approvals_principal ON approvals (principal, requested_ms);`;
+
+const STATEMENTS = {
+  insert: `INSERT INTO approvals (approval_id, state, call_id, session_id, principal, workspace, binding_hash, subject_hash,
+       requested_ms, expires_ms, body) VALUES (?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  prune: `DELETE FROM approvals WHERE seq <= (SELECT max(seq) FROM approvals) - ?
+       AND (state NOT IN ('pending', 'approved') OR expires_ms <= ?)`,
+  move: `UPDATE approvals SET state = :to, settled = coalesce(:settled, settled), expires_ms = coalesce(:expires, expires_ms)
+       WHERE approval_id = :id AND state = :from AND (:alive IS NULL OR expires_ms > :alive)
+       AND (:binding IS NULL OR binding_hash = :binding)`,
+  attach: `UPDATE approvals SET call_id = ?, session_id = ?, body = iif(state = 'pending', ?, body)
+       WHERE approval_id = ? AND state IN ('pending', 'approved')`,
+  keepWhole: 'INSERT OR REPLACE INTO whole_questions VALUES (?, ?)',
+  getWhole: 'SELECT body FROM whole_questions WHERE approval_id = ?',
+  dropWhole: 'DELETE FROM whole_questions WHERE approval_id = ?',
+  get: 'SELECT * FROM approvals WHERE approval_id = ?',
+};
 
 /** The part of a draft that has no columns of its own. */
 type DraftBody = Omit<
@@ -50,14 +66,7 @@ export interface StateTransition {
 
 export class ApprovalTable implements Disposable {
   readonly database: DatabaseSync;
-  readonly #insert: StatementSync;
-  readonly #prune: StatementSync;
-  readonly #move: StatementSync;
-  readonly #attach: StatementSync;
-  readonly #get: StatementSync;
-  readonly #keepWhole: StatementSync;
-  readonly #getWhole: StatementSync;
-  readonly #dropWhole: StatementSync;
+  readonly #statements: Prepared<typeof STATEMENTS>;
   readonly #keptMax: number;
 
   constructor(path: string, keptMax: number) {
@@ -66,27 +75,7 @@ export class ApprovalTable implements Disposable {
     this.database.exec('PRAGMA synchronous = FULL');
     this.database.exec(SCHEMA);
     this.#keptMax = keptMax;
-    this.#insert = this.database.prepare(
-      `INSERT INTO approvals (approval_id, state, call_id, session_id, principal, workspace, binding_hash, subject_hash,
-       requested_ms, expires_ms, body) VALUES (?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-    );
-    this.#prune = this.database.prepare(
-      `DELETE FROM approvals WHERE seq <= (SELECT max(seq) FROM approvals) - ?
-       AND (state NOT IN ('pending', 'approved') OR expires_ms <= ?)`,
-    );
-    this.#move = this.database.prepare(
-      `UPDATE approvals SET state = :to, settled = coalesce(:settled, settled), expires_ms = coalesce(:expires, expires_ms)
-       WHERE approval_id = :id AND state = :from AND (:alive IS NULL OR expires_ms > :alive)
-       AND (:binding IS NULL OR binding_hash = :binding)`,
-    );
-    this.#attach = this.database.prepare(
-      `UPDATE approvals SET call_id = ?, session_id = ?, body = iif(state = 'pending', ?, body)
-       WHERE approval_id = ? AND state IN ('pending', 'approved')`,
-    );
-    this.#keepWhole = this.database.prepare('INSERT OR REPLACE INTO whole_questions VALUES (?, ?)');
-    this.#getWhole = this.database.prepare('SELECT body FROM whole_questions WHERE approval_id = ?');
-    this.#dropWhole = this.database.prepare('DELETE FROM whole_questions WHERE approval_id = ?');
-    this.#get = this.database.prepare('SELECT * FROM approvals WHERE approval_id = ?');
+    this.#statements = prepared(this.database, STATEMENTS);
   }
 
   /** Stores a pending approval and returns its row. Throws STORE_FAILED; an approval that is not stored must not be shown. */
@@ -96,9 +85,9 @@ export class ApprovalTable implements Disposable {
     const facts = [callId, sessionId, principal, workspace, bindingHash, subjectHash];
     const body = bodyOf(draft);
     this.#guard(() => {
-      this.#insert.run(approvalId, ...facts, requestedMs, expiresMs, JSON.stringify(body));
-      if (draft.whole) this.#keepWhole.run(approvalId, JSON.stringify(draft.whole));
-      this.#prune.run(this.#keptMax, requestedMs);
+      this.#statements.insert.run(approvalId, ...facts, requestedMs, expiresMs, JSON.stringify(body));
+      if (draft.whole) this.#statements.keepWhole.run(approvalId, JSON.stringify(draft.whole));
+      this.#statements.prune.run(this.#keptMax, requestedMs);
     });
     return this.get(approvalId) as ApprovalRow;
   }
@@ -115,8 +104,8 @@ export class ApprovalTable implements Disposable {
       settled: settled ? JSON.stringify(settled) : null,
     };
     return this.#guard(() => {
-      const moved = this.#move.run(values).changes === 1;
-      if (moved) this.#dropWhole.run(approvalId);
+      const moved = this.#statements.move.run(values).changes === 1;
+      if (moved) this.#statements.dropWhole.run(approvalId);
       return moved;
     });
   }
@@ -125,17 +114,17 @@ export class ApprovalTable implements Disposable {
   attach(approvalId: string, draft: ApprovalDraft): boolean {
     const { callId, sessionId } = draft;
     const body = JSON.stringify(bodyOf(draft));
-    return this.#guard(() => this.#attach.run(callId, sessionId, body, approvalId).changes === 1);
+    return this.#guard(() => this.#statements.attach.run(callId, sessionId, body, approvalId).changes === 1);
   }
 
   /** The parts of a pending question that were cut from it; undefined if none were. */
   wholeOf(approvalId: string): WholeQuestion | undefined {
-    const body = this.#getWhole.get(approvalId)?.body;
+    const body = this.#statements.getWhole.get(approvalId)?.body;
     return body === undefined ? undefined : (parseJson(body as string) as WholeQuestion);
   }
 
   get(approvalId: string): ApprovalRow | undefined {
-    const row = this.#get.get(approvalId);
+    const row = this.#statements.get.get(approvalId);
     return row && toRow(row);
   }
 

@@ -19,6 +19,7 @@ import {
 } from 'node:fs';
 import { open } from 'node:fs/promises';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { atomically } from '../database.ts';
 import type { Checkpoint, SigningKey } from './chain.ts';
 
 /**
@@ -112,13 +113,12 @@ export class Checkpoints {
    */
   add(checkpoint: Checkpoint): void {
     const before = statSync(this.path, { throwIfNoEntry: false })?.size ?? 0;
-    this.#database.exec('BEGIN IMMEDIATE');
     try {
-      this.#insertRow(checkpoint);
-      appendFileSync(this.path, lineOf(checkpoint), { mode: 0o600 });
-      this.#database.exec('COMMIT');
+      atomically(this.#database, () => {
+        this.#insertRow(checkpoint);
+        appendFileSync(this.path, lineOf(checkpoint), { mode: 0o600 });
+      });
     } catch (error) {
-      if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
       if (existsSync(this.path)) truncateSync(this.path, before);
       throw error;
     }

@@ -1,17 +1,12 @@
-import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import { type ChainPosition, GENESIS } from './chain.ts';
 import { COLUMNS } from './entry.ts';
 
 /** Statements that write the log. */
-export function prepare(database: DatabaseSync): Record<'begin' | 'insert' | 'setHead' | 'commit', StatementSync> {
-  const values = COLUMNS.map(() => '?').join(', ');
-  return {
-    begin: database.prepare('BEGIN IMMEDIATE'),
-    insert: database.prepare(`INSERT INTO audit (${COLUMNS.join(', ')}) VALUES (${values})`),
-    setHead: database.prepare('INSERT OR REPLACE INTO head (id, seq, hash, seal) VALUES (1, ?, ?, ?)'),
-    commit: database.prepare('COMMIT'),
-  };
-}
+export const WRITING = {
+  insert: `INSERT INTO audit (${COLUMNS.join(', ')}) VALUES (${COLUMNS.map(() => '?').join(', ')})`,
+  setHead: 'INSERT OR REPLACE INTO head (id, seq, hash, seal) VALUES (1, ?, ?, ?)',
+};
 
 /** The last position of the chain. */
 export const lastOf = (database: DatabaseSync): ChainPosition =>

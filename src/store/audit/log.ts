@@ -1,18 +1,18 @@
 /** The audit log: what was requested, decided and done, in order, hash-chained and signed. */
 import { statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import { ToolError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
 import type { Powers, Timer } from '../../base/powers.ts';
-import { openDatabase } from '../database.ts';
+import { atomically, openDatabase, type Prepared, prepared } from '../database.ts';
 import { AuditBudget } from './budget.ts';
 import { type ChainPosition, createKey, readKey, type SigningKey } from './chain.ts';
 import { CHECKPOINT_SCHEMA, Checkpoints } from './checkpoints.ts';
 import type { CountedRecord } from './daily.ts';
 import { AUDIT_SCHEMA, type AuditEntry, type AuditRow, COLUMNS, hashOf, toRow } from './entry.ts';
 import { type ExportFormat, toExportLine } from './export.ts';
-import { firstOf, lastOf, prepare } from './file.ts';
+import { firstOf, lastOf, WRITING } from './file.ts';
 import { AuditMeter } from './meter.ts';
 import { type AuditFilter, type AuditPage, type AuditPageRequest, AuditQueries, type SeqRange } from './query.ts';
 import { type AuditCut, type AuditPrune, bytesOf, dropOldest, shareToDrop } from './retention.ts';
@@ -51,7 +51,7 @@ export class AuditLog implements Disposable {
   readonly #key: SigningKey;
   readonly #checkpoints: Checkpoints;
   readonly #queries: AuditQueries;
-  readonly #statements: Record<'begin' | 'insert' | 'setHead' | 'commit', StatementSync>;
+  readonly #statements: Prepared<typeof WRITING>;
   readonly #firstOfRun: number;
   readonly #meter: AuditMeter;
   readonly #budget: AuditBudget;
@@ -80,7 +80,7 @@ export class AuditLog implements Disposable {
     this.#keyPath = beside('key');
     this.#database = openDatabase(path);
     this.#database.exec(AUDIT_SCHEMA + CHECKPOINT_SCHEMA + HEAD_SCHEMA);
-    this.#statements = prepare(this.#database);
+    this.#statements = prepared(this.#database, WRITING);
     const key = readKey(this.#keyPath);
     this.#key = key ?? createKey(this.#keyPath, powers);
     this.#checkpoints = new Checkpoints(this.#database, beside('checkpoints'), this.#key);
@@ -170,10 +170,9 @@ export class AuditLog implements Disposable {
   #writeWaiting(): void {
     const lost = this.#lostRows > 0 ? [this.#toRow({ ...SELF, detail: { log: { lost: this.#lostRows } } })] : [];
     const rows = [...lost, ...this.#pendingRows];
-    const { begin, insert, setHead, commit } = this.#statements;
+    const { insert, setHead } = this.#statements;
     let { seq, hash } = this.#head;
-    try {
-      begin.run();
+    atomically(this.#database, () => {
       for (const row of rows) {
         row.seq = ++seq;
         row.previousHash = hash;
@@ -181,11 +180,7 @@ export class AuditLog implements Disposable {
         insert.run(...COLUMNS.map((it) => row[it]));
       }
       setHead.run(seq, hash, this.#key.seal({ seq, hash }));
-      commit.run();
-    } catch (error) {
-      if (this.#database.isOpen && this.#database.isTransaction) this.#database.exec('ROLLBACK');
-      throw error;
-    }
+    });
     this.#head = { seq, hash };
   }
 

@@ -6,13 +6,13 @@
 import { hash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import type { NamedCall } from '../../base/call.ts';
 import { diskOf, journalRoom } from '../../base/disk.ts';
 import type { Limits } from '../../base/limits.ts';
 import { inSpool } from '../../base/paths.ts';
 import type { Powers } from '../../base/powers.ts';
-import { openDatabase, storing } from '../database.ts';
+import { openDatabase, type Prepared, prepared, storing } from '../database.ts';
 import type { DiskRoom } from '../disk-room.ts';
 import { Checkpoints } from './checkpoints.ts';
 import type { JournalledCall, Undoable, Undoer } from './journalled-call.ts';
@@ -48,7 +48,7 @@ export interface UndoJournalOptions {
 export class UndoJournal implements Disposable {
   readonly #options: UndoJournalOptions;
   readonly #database: DatabaseSync;
-  readonly #statements: JournalStatements;
+  readonly #statements: Prepared<typeof STATEMENTS>;
   /** Named points between the calls. */
   readonly checkpoints: Checkpoints;
   readonly #folders = new Map<string, string | undefined>();
@@ -66,7 +66,7 @@ export class UndoJournal implements Disposable {
     this.#database = openDatabase(join(options.stateDir, 'undo.db'));
     this.#database.exec(SCHEMA);
     this.checkpoints = new Checkpoints(this.#database, options.limits);
-    this.#statements = prepare(this.#database);
+    this.#statements = prepared(this.#database, STATEMENTS);
     const rows = this.#database.prepare('SELECT key, workspace, principal, bytes, undo FROM calls').all();
     for (const { key, workspace, principal, bytes, undo } of rows as { [name: string]: string }[]) {
       this.#count(principal as string, { calls: 1, bytes: Number(bytes) });
@@ -337,46 +337,27 @@ interface JournalShare {
   readonly bytes: number;
 }
 
-interface JournalStatements {
-  readonly begin: StatementSync;
-  readonly reopen: StatementSync;
-  readonly end: StatementSync;
-  readonly drop: StatementSync;
-  readonly get: StatementSync;
-  readonly byId: StatementSync;
-  readonly oldest: StatementSync;
-  readonly oldestOf: StatementSync;
-  readonly all: StatementSync;
-  readonly last: StatementSync;
-  readonly undid: StatementSync;
-  readonly named: StatementSync;
-}
-
 /** An undo that was itself undone has no effect. */
 const IN_EFFECT = `undo IS NOT NULL AND undoes IS NULL AND NOT EXISTS (SELECT 1 FROM calls u
   WHERE (u.undoes = calls.key OR u.key IN (SELECT undo FROM returns WHERE returns.key = calls.key))
   AND NOT EXISTS (SELECT 1 FROM calls again WHERE again.undoes = u.key))`;
 
-function prepare(database: DatabaseSync): JournalStatements {
-  return {
-    begin: database.prepare("INSERT OR IGNORE INTO calls VALUES (?, ?, ?, ?, ?, NULL, '[]', 0, ?, NULL)"),
-    reopen: database.prepare('UPDATE calls SET undo = NULL WHERE key = ?'),
-    end: database.prepare('UPDATE calls SET undo = ?, paths = ?, bytes = ? WHERE key = ?'),
-    drop: database.prepare('DELETE FROM calls WHERE key = ?'),
-    get: database.prepare('SELECT * FROM calls WHERE key = ?'),
-    byId: database.prepare(`SELECT * FROM calls WHERE call_id = :callId AND undo IS NOT NULL
+const STATEMENTS = {
+  begin: "INSERT OR IGNORE INTO calls VALUES (?, ?, ?, ?, ?, NULL, '[]', 0, ?, NULL)",
+  reopen: 'UPDATE calls SET undo = NULL WHERE key = ?',
+  end: 'UPDATE calls SET undo = ?, paths = ?, bytes = ? WHERE key = ?',
+  drop: 'DELETE FROM calls WHERE key = ?',
+  get: 'SELECT * FROM calls WHERE key = ?',
+  byId: `SELECT * FROM calls WHERE call_id = :callId AND undo IS NOT NULL
       AND (:anybody = 1 OR principal = :principal)
-      ORDER BY workspace = :workspace DESC, principal = :principal DESC, begun_ms DESC LIMIT 1`),
-    oldest: database.prepare('SELECT key, begun_ms FROM calls WHERE undo IS NOT NULL ORDER BY begun_ms LIMIT 1'),
-    oldestOf: database.prepare(
-      'SELECT key FROM calls WHERE undo IS NOT NULL AND principal = ? ORDER BY begun_ms LIMIT 1',
-    ),
-    all: database.prepare(`SELECT * FROM calls WHERE workspace = ? AND ${IN_EFFECT} ORDER BY begun_ms DESC`),
-    last: database.prepare(`SELECT * FROM calls WHERE workspace = :workspace AND ${IN_EFFECT}
-      AND (:anybody = 1 OR principal = :principal) ORDER BY begun_ms DESC, rowid DESC LIMIT 1`),
-    undid: database.prepare('UPDATE calls SET undoes = ? WHERE key = ?'),
-    named: database.prepare(`SELECT call_id, session_id, begun_ms FROM calls
+      ORDER BY workspace = :workspace DESC, principal = :principal DESC, begun_ms DESC LIMIT 1`,
+  oldest: 'SELECT key, begun_ms FROM calls WHERE undo IS NOT NULL ORDER BY begun_ms LIMIT 1',
+  oldestOf: 'SELECT key FROM calls WHERE undo IS NOT NULL AND principal = ? ORDER BY begun_ms LIMIT 1',
+  all: `SELECT * FROM calls WHERE workspace = ? AND ${IN_EFFECT} ORDER BY begun_ms DESC`,
+  last: `SELECT * FROM calls WHERE workspace = :workspace AND ${IN_EFFECT}
+      AND (:anybody = 1 OR principal = :principal) ORDER BY begun_ms DESC, rowid DESC LIMIT 1`,
+  undid: 'UPDATE calls SET undoes = ? WHERE key = ?',
+  named: `SELECT call_id, session_id, begun_ms FROM calls
       WHERE substr(call_id, 1, length(:part)) = :part OR substr(call_id, -length(:part)) = :part
-      ORDER BY begun_ms DESC LIMIT :limit`),
-  };
-}
+      ORDER BY begun_ms DESC LIMIT :limit`,
+};
