@@ -112,6 +112,12 @@ export interface CommitIdentity {
   readonly email?: string | undefined;
 }
 
+/** What a call is told of work that takes too long. */
+export interface BoundedWork {
+  readonly what: string;
+  readonly suggestion?: string;
+}
+
 export interface ToolContext {
   /** Aborted if the call is cancelled or out of time. */
   readonly signal: AbortSignal;
@@ -139,7 +145,7 @@ export interface ToolContext {
   /** A part that a capability brings. Throws SANDBOX_DENIED where hosts of this tier lack it. */
   use<T>(part: ContextPart<T>): T;
   /** Runs synchronous work, and interrupts it after `boundedWorkMs`. Throws CPU_LIMIT. */
-  bounded<T>(work: () => T): T;
+  bounded<T>(work: () => T, about?: BoundedWork): T;
   /**
    * Opens the directory of a file for writing. `declared` is the target of the tool's effect, if that leads to `path`.
    * Throws ACCESS_DENIED, SENSITIVE_FILE, NOT_FOUND, UNSUPPORTED.

@@ -22,6 +22,7 @@ import type { Syntax } from '../../src/tools/source/syntax.ts';
 import type { TypeScript } from '../../src/tools/source/typescript.ts';
 import type { BackgroundCommands, KeptPrograms, Terminals } from '../../src/tools/terminals.ts';
 import type {
+  BoundedWork,
   CheckedDirectory,
   CheckedFile,
   CheckedSearch,
@@ -295,8 +296,8 @@ export class WorkerContext implements ToolContext {
     return make({ ...this.#options, ...own }) as T;
   }
 
-  bounded<T>(work: () => T): T {
-    return withinTime(work, this.limits.boundedWorkMs);
+  bounded<T>(work: () => T, about?: BoundedWork): T {
+    return withinTime(work, this.limits.boundedWorkMs, about);
   }
 
   target(path: string, options: { createDirs: boolean; declared?: string }): CheckedTarget {

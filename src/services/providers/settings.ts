@@ -1,6 +1,5 @@
 /** Configuration of external tool providers by the operator; agents, workspaces and servers can't change it. */
 import * as z from 'zod';
-import type { Tier } from '../../base/call.ts';
 import { TIERS } from '../../base/result-shapes.ts';
 import {
   openText,
@@ -109,32 +108,13 @@ export const providersSchema = z
   .record(name, provider)
   .refine((it) => Object.keys(it).length <= PROVIDERS_MAX, `must name at most ${PROVIDERS_MAX} providers`);
 
+type Resolved<S extends z.ZodType, K extends keyof z.output<S>> = Readonly<Omit<z.output<S>, K>> &
+  Readonly<Record<K, Readonly<Record<string, SecretSource>>>>;
+
 /** One provider with absolute real paths and its variables resolved. */
-export type ProviderSettings = {
-  readonly name: string;
-  readonly tier: Tier;
-  readonly tools: z.output<typeof common.tools>;
-  readonly protocol: 'legacy' | 'modern' | 'auto';
-  readonly timeoutMs?: number | undefined;
-  readonly outputBytes: number;
-  readonly concurrency: number;
-} & (
-  | {
-      readonly kind: 'stdio';
-      readonly command: readonly string[];
-      readonly env: Readonly<Record<string, SecretSource>>;
-      readonly reads: readonly string[];
-      readonly workspace?: string | undefined;
-      readonly network: readonly string[];
-      readonly memoryMb?: number | undefined;
-      readonly idleMs?: number | undefined;
-    }
-  | {
-      readonly kind: 'http';
-      readonly url: string;
-      readonly headers: Readonly<Record<string, SecretSource>>;
-      readonly private: boolean;
-    }
+export type ProviderSettings = { readonly name: string } & (
+  | ({ readonly kind: 'stdio' } & Resolved<typeof stdio, 'env'>)
+  | ({ readonly kind: 'http' } & Resolved<typeof http, 'headers'>)
 );
 
 export interface SettingsContext extends SecretContext {
@@ -163,8 +143,7 @@ function toSettings(
   given: z.output<typeof stdio> | z.output<typeof http>,
   { env, toShownFolder, toWorkspace, toPath }: SettingsContext,
 ): ProviderSettings {
-  const { tier, tools, protocol, timeoutMs, outputBytes, concurrency } = given;
-  const shared = { name, tier, tools, protocol, outputBytes, concurrency, timeoutMs };
+  const { tier } = given;
   const sources = (values: Record<string, z.output<typeof value>>) =>
     Object.fromEntries(Object.entries(values).map(([key, it]) => [key, toSecretSource(it, { env, toPath })]));
   if ('url' in given) {
@@ -172,23 +151,20 @@ function toSettings(
     if (tier !== 'external_api')
       throw new Error(`the tier of an http provider must be external_api, not ${tier}: its server runs elsewhere`);
     if (URL.parse(url)?.username) throw new Error('credentials belong in `headers`, not in the URL');
-    return { ...shared, kind: 'http', url, headers: sources(sent), private: given.private };
+    return { ...given, name, kind: 'http', headers: sources(sent) };
   }
-  const { command, reads, workspace, network, memoryMb, idleMs } = given;
+  const { workspace } = given;
   if (workspace !== undefined && tier === 'external_api')
     throw new Error(
       'a provider of tier external_api sees no workspace; remove `workspace`, or set the tier to read_only, write or execute',
     );
-  for (const it of network) parseNetworkEntry(it);
+  for (const it of given.network) parseNetworkEntry(it);
   return {
-    ...shared,
+    ...given,
+    name,
     kind: 'stdio',
-    command,
-    network,
     env: sources(given.env),
-    reads: reads.map(toShownFolder),
+    reads: given.reads.map(toShownFolder),
     workspace: workspace && toWorkspace(workspace),
-    memoryMb,
-    idleMs,
   };
 }

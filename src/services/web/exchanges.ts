@@ -184,7 +184,7 @@ export function listedHosts(call: ClearedCall): readonly NetworkLayer[] {
   throw unlisted(target, 'the policy lists no host that may be connected to');
 }
 
-function addressedBy(url: string): Destination {
+export function addressedBy(url: string): Destination {
   const { hostname, port, protocol } = new URL(url);
   return { host: toHostName(hostname) ?? hostname, port: Number(port) || (protocol === 'https:' ? 443 : 80) };
 }

@@ -10,7 +10,7 @@ import { timeLimitOf } from '../../pipeline/execute/bounds.ts';
 import { failed, type Outcome, type RunHooks, succeeded } from '../../pipeline/outcome.ts';
 import type { ClearedCall } from '../../pipeline/stage.ts';
 import { parseAddress } from '../../policy/address.ts';
-import { type Destination, refusedAddress, toHostName } from '../../policy/network.ts';
+import { refusedAddress } from '../../policy/network.ts';
 import type { EgressReport } from '../../sandbox/egress/proxy-messages.ts';
 import { destinationOf } from '../../tools/context/requests.ts';
 import type { PageVisit } from '../../tools/context/visit.ts';
@@ -18,7 +18,7 @@ import { runsBy } from '../../tools/runs.ts';
 import type { DaemonParts } from '../capability.ts';
 import type { BrowserEnd, Browsers } from './browser/browsers.ts';
 import { type VisitedPage, visitedPage } from './browser/visited-page.ts';
-import { assertListed, assertRedirect, listedHosts } from './exchanges.ts';
+import { addressedBy, assertListed, assertRedirect, listedHosts } from './exchanges.ts';
 import { unlisted } from './http-exchange.ts';
 import { readByTool } from './page.ts';
 
@@ -39,7 +39,7 @@ export async function runVisit(
   const { browsers, limits, powers } = parts;
   const layers = listedHosts(call);
   assertListed(layers, visit.url);
-  const to = toDestination(visit.url);
+  const to = addressedBy(visit.url);
   const refusal = parseAddress(to.host) === undefined ? undefined : refusedAddress(layers, { ...to, address: to.host });
   if (refusal) throw unlisted(destinationOf(visit.url), refusal.reason);
   await beforeStart();
@@ -93,15 +93,10 @@ function pageOf({ result, egress }: BrowserEnd, { url }: PageVisit, call: Cleare
 /** Throws POLICY_DENIED if the egress proxy refused to connect to the host of the URL. */
 function assertNotRefused(egress: EgressReport | 'lost', url: string): void {
   if (egress === 'lost' || !URL.canParse(url)) return;
-  const { host, port } = toDestination(url);
+  const { host, port } = addressedBy(url);
   const targets = [`${host}:${port}`, `[${host}]:${port}`];
   const denied = egress.denied.find(({ target }) => targets.includes(target));
   if (denied) throw unlisted(destinationOf(url), denied.reason);
-}
-
-function toDestination(url: string): Destination {
-  const { hostname, port, protocol } = new URL(url);
-  return { host: toHostName(hostname) ?? hostname, port: Number(port) || (protocol === 'https:' ? 443 : 80) };
 }
 
 function toFetched({ finalUrl, status, html = new Uint8Array(), isCut }: VisitedPage, nowMs: number) {

@@ -11,6 +11,7 @@ import { defaultLimits } from '../../base/limits.ts';
 import { parseJson } from '../../base/text/json.ts';
 import { type AnsweredRequest, destinationOf } from '../context/requests.ts';
 import { loadParsers } from '../data-text.ts';
+import { indexUrl } from '../package/settings.ts';
 import { rare } from '../rare-parameters.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 import { type Lockfile, lockedPackage, treeEntry } from './locked-packages.ts';
@@ -57,15 +58,7 @@ const input = z.strictObject({
         'Whether outdated, audit and check ask the registry. auto: if the policy allows it without a question.',
       ),
   ),
-  registry: rare(
-    z
-      .string()
-      .max(2048)
-      .refine((it) => /^https?:$/.test(URL.parse(it)?.protocol ?? ''), 'takes an http:// or https:// URL')
-      .refine((it) => !/[@?#]/.test(it), 'holds no name, password or query')
-      .default(PUBLIC_REGISTRY)
-      .describe('URL of the npm registry.'),
-  ),
+  registry: rare(indexUrl.default(PUBLIC_REGISTRY).describe('URL of the npm registry.')),
 });
 type Input = z.output<typeof input>;
 

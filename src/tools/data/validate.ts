@@ -73,11 +73,11 @@ export default defineTool({
       throw new ToolError('INPUT_INVALID', 'give exactly one of data and path');
     const text = data ?? read(path as string, ctx);
     const [parsers, ajv] = await Promise.all([loadParsers(), schema && import('ajv/dist/2020.js')]);
-    const errors = bounded(ctx, () => {
+    const errors = ctx.bounded(() => {
       const read = readData(text, format ?? formatOf(path), parsers);
       if (read.problems.length > 0) return read.problems.map((it): ValidationFailure => ({ path: '', ...it }));
       return ajv && schema ? misfits(read, schema, ajv.Ajv2020) : [];
-    });
+    }, VALIDATION);
     return {
       valid: errors.length === 0,
       errors: errors.slice(0, ERRORS_MAX).map((it) => ({ ...it, message: it.message.slice(0, MESSAGE_CHARS_MAX) })),
@@ -97,25 +97,18 @@ function read(path: string, ctx: ToolContext): string {
 }
 
 const FORMATS: Record<string, DataFormat> = { jsonc: 'jsonc', json5: 'jsonc', yaml: 'yaml', yml: 'yaml', toml: 'toml' };
+/** A pattern such as `^(a+)+$` may run for ever on some texts, and so may compiling a schema. */
+const VALIDATION = {
+  what: 'the validation',
+  suggestion: 'Avoid nested repetition such as ^(a+)+$ in patterns of the schema, or check less at once.',
+};
+
 /** Files of these names may have comments, although they end with .json. */
 const COMMENTED = /(^|\/)(tsconfig[^/]*|jsconfig[^/]*|settings|launch|extensions|tasks)\.json$/;
 
 function formatOf(path = ''): DataFormat {
   if (COMMENTED.test(path)) return 'jsonc';
   return FORMATS[path.slice(path.lastIndexOf('.') + 1).toLowerCase()] ?? 'json';
-}
-
-/** Bounds the time of work: a pattern such as `^(a+)+$` may run for ever on some texts, and so may compiling a schema. */
-function bounded<T>(ctx: ToolContext, work: () => T): T {
-  try {
-    return ctx.bounded(work);
-  } catch (error) {
-    if (!(error instanceof ToolError) || error.code !== 'CPU_LIMIT') throw error;
-    throw new ToolError('CPU_LIMIT', `the validation ${error.message.replace(/^this /, '')}`, {
-      ...error.extras,
-      suggestion: 'Avoid nested repetition such as ^(a+)+$ in patterns of the schema, or check less at once.',
-    });
-  }
 }
 
 function misfits(

@@ -1,5 +1,4 @@
 import * as z from 'zod';
-import { ToolError } from '../../base/errors.ts';
 import { type ChangedFile, ChangedFiles, changedFilesResult, readText, type TextFile } from '../edit/changed-files.ts';
 import { Document } from '../edit/document.ts';
 import { compileReplacing } from '../edit/replacing.ts';
@@ -107,22 +106,12 @@ function change(
   { find, isExpression, ctx }: ReplaceContext,
 ): ChangedFile | undefined {
   const document = new Document(text, ctx.limits.fileBytesMax);
-  const ranges = isExpression ? bounded(path, ctx, () => find(document.flat)) : find(document.flat);
+  const search = () => find(document.flat);
+  // Bounded for each file, whatever the call's time limit: other calls share the thread.
+  const suggestion = 'Avoid nested repetition such as (a+)+ in the expression, or omit regex.';
+  const ranges = isExpression ? ctx.bounded(search, { what: `looking through \`${path}\``, suggestion }) : search();
   if (ranges.length === 0) return undefined;
   document.splice(ranges);
   const content = bytesOf(path, document.text, ctx.limits.fileBytesMax);
   return { path, before, content, replacements: ranges.length, ifHash: ctx.hashOf(before) };
-}
-
-/** Bounds the time of an expression over one file, whatever the call's time limit: other calls share the thread. */
-function bounded<T>(path: string, ctx: ToolContext, work: () => T): T {
-  try {
-    return ctx.bounded(work);
-  } catch (error) {
-    if (!(error instanceof ToolError) || error.code !== 'CPU_LIMIT') throw error;
-    throw new ToolError('CPU_LIMIT', `looking through \`${path}\` ${error.message.replace(/^this /, '')}`, {
-      ...error.extras,
-      suggestion: 'Avoid nested repetition such as (a+)+ in the expression, or omit regex.',
-    });
-  }
 }

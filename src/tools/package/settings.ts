@@ -5,7 +5,7 @@ import type { RegistryKind } from '../context/requests.ts';
 export const MANAGERS = ['npm', 'pnpm', 'yarn', 'pip', 'uv', 'cargo', 'go'] as const;
 export type ManagerName = (typeof MANAGERS)[number];
 
-const indexUrl = z
+export const indexUrl = z
   .string()
   .max(2048)
   .refine((it) => /^https?:$/.test(URL.parse(it)?.protocol ?? ''), 'takes an http:// or https:// URL')

@@ -14,7 +14,6 @@ import {
 export const PYTHON_RULES = rules('python', [
   {
     ...CODE_OF_TEXT,
-    kinds: ['call'],
     fields: { callee: /^(eval|exec)$/, arguments: /./ },
     except: { arguments: /^\(\s*['"][^'"]*['"]\s*\)$/ },
   },
@@ -22,27 +21,23 @@ export const PYTHON_RULES = rules('python', [
     rule: 'command-injection',
     severity: 'critical',
     message: 'A shell command is built of parts; use subprocess.run with a list.',
-    kinds: ['call'],
     fields: { callee: /^(os\.(system|popen)|commands\.getoutput|subprocess\.getoutput)$/, arguments: PYTHON_BUILT },
   },
   {
     rule: 'command-injection',
     severity: 'critical',
     message: 'A shell runs a command that is no fixed text; give a list and no shell.',
-    kinds: ['call'],
     fields: { callee: /^subprocess\.\w+$/, arguments: /\bshell\s*=\s*True\b/ },
     except: { arguments: /^\(\s*(['"])[^'"{]*\1\s*,/ },
   },
   {
     ...BUILT_QUERY,
-    kinds: ['call'],
     fields: { callee: /\.(execute|executemany|executescript|raw)$/, arguments: PYTHON_BUILT },
   },
   {
     rule: 'unsafe-load',
     severity: 'high',
     message: 'Loading this data can run code.',
-    kinds: ['call'],
     fields: {
       callee: /^(c?[pP]ickle|marshal|shelve|dill|jsonpickle)\.(loads?|open|decode)$|^yaml\.(unsafe_load|full_load)$/,
     },
@@ -51,19 +46,16 @@ export const PYTHON_RULES = rules('python', [
     rule: 'unsafe-load',
     severity: 'high',
     message: 'yaml.load can run code; use yaml.safe_load.',
-    kinds: ['call'],
     fields: { callee: /^yaml\.load$/ },
     except: { arguments: /Safe|BaseLoader/ },
   },
   {
     ...FORGEABLE_HASH,
-    kinds: ['call'],
     fields: { callee: /^hashlib\.(md5|sha1|md4)$/ },
     except: { arguments: /usedforsecurity\s*=\s*False/ },
   },
   {
     ...FORGEABLE_HASH,
-    kinds: ['call'],
     fields: { callee: /^hashlib\.new$/, arguments: WEAK_HASH },
   },
   {
@@ -73,7 +65,6 @@ export const PYTHON_RULES = rules('python', [
   },
   {
     ...REQUESTED_PATH,
-    kinds: ['call'],
     fields: { callee: /^(open|os\.path\.join|send_file|os\.(remove|unlink))$/, arguments: INPUT },
   },
   {
@@ -91,14 +82,12 @@ export const PYTHON_RULES = rules('python', [
     rule: 'temporary-name',
     severity: 'medium',
     message: 'mktemp gives a name that another process can take; use mkstemp.',
-    kinds: ['call'],
     fields: { callee: /^tempfile\.mktemp$/ },
   },
   {
     rule: 'debug-server',
     severity: 'medium',
     message: 'A server in debug mode runs code that a visitor sends.',
-    kinds: ['call'],
     fields: { callee: /\.run$/, arguments: /\bdebug\s*=\s*True\b/ },
   },
   ...secretsIn(['assignment', 'keyword_argument', 'pair'], ['string']),
@@ -107,7 +96,6 @@ export const PYTHON_RULES = rules('python', [
 export const GO_RULES = rules('go', [
   {
     ...BUILT_COMMAND,
-    kinds: ['call_expression'],
     fields: {
       callee: /^exec\.Command(Context)?$/,
       arguments: /["`](ba|z|da)?sh["`],\s*["`]-\w*c["`],\s*(fmt\.Sprintf|["`][^"`]*["`]\s*\+|\w+\s*\+)/,
@@ -115,12 +103,10 @@ export const GO_RULES = rules('go', [
   },
   {
     ...BUILT_QUERY,
-    kinds: ['call_expression'],
     fields: { callee: /\.(Query|QueryRow|Exec|Raw)(Context)?$/, arguments: /(fmt\.Sprintf\(|["`]\s*\+\s*\w)/ },
   },
   {
     ...FORGEABLE_HASH,
-    kinds: ['call_expression'],
     fields: { callee: /^(md5|sha1)\.(New|Sum)$/ },
   },
   {
@@ -132,12 +118,10 @@ export const GO_RULES = rules('go', [
     rule: 'weak-cipher',
     severity: 'high',
     message: 'DES and RC4 are broken; use AES-GCM.',
-    kinds: ['call_expression'],
     fields: { callee: /^(des|rc4)\.New\w*$/ },
   },
   {
     ...REQUESTED_PATH,
-    kinds: ['call_expression'],
     fields: {
       callee: /^(filepath|path)\.Join$|^os\.(Open|ReadFile|Remove)$/,
       arguments: /\br(eq|equest)?\.(URL\.Query\(\)|FormValue|URL\.Path|PathValue)/,
@@ -152,22 +136,18 @@ export const GO_RULES = rules('go', [
 export const RUST_RULES = rules('rust', [
   {
     ...BUILT_COMMAND,
-    kinds: ['call_expression'],
     fields: { callee: /Command::new\(\s*"(ba|z|da)?sh"[\s\S]*"-c"[\s\S]*\.arg$/, arguments: /^\(\s*&?format!\(/ },
   },
   {
     ...BUILT_QUERY,
-    kinds: ['call_expression'],
     fields: { callee: /(^|\.|::)(query|execute|query_as|prepare|raw_sql|sql_query)$/, arguments: /^\(\s*&?format!\(/ },
   },
   {
     ...UNCHECKED_CERTIFICATES,
-    kinds: ['call_expression'],
     fields: { callee: /\.danger_accept_invalid_(certs|hostnames)$/, arguments: /true/ },
   },
   {
     ...FORGEABLE_HASH,
-    kinds: ['call_expression'],
     fields: { callee: /^(md5::compute|(Md5|Sha1)::(new|digest))$/ },
   },
   ...secretsIn(['let_declaration', 'const_item', 'static_item'], ['string_literal']),

@@ -20,6 +20,8 @@ export interface SecurityRule {
 export const familyOf = (language: ParsedLanguage): Family =>
   language === 'typescript' || language === 'tsx' ? 'script' : language;
 
-/** Rules of one language. */
-export const rules = (family: Family, list: readonly Omit<SecurityRule, 'family'>[]): SecurityRule[] =>
-  list.map((it) => ({ ...it, family }));
+/** Rules of one language. Those that name no kinds are about calls. */
+export const rules = (family: Family, list: readonly RuleOfLanguage[]): SecurityRule[] =>
+  list.map((it) => ({ kinds: [family === 'python' ? 'call' : 'call_expression'], ...it, family }));
+
+type RuleOfLanguage = Omit<SecurityRule, 'family' | 'kinds'> & Partial<Pick<SecurityRule, 'kinds'>>;

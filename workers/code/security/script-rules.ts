@@ -22,14 +22,12 @@ export const SCRIPT_RULES = rules('script', [
     rule: 'timer-text',
     severity: 'medium',
     message: 'A timer runs a text as code; give it a function.',
-    kinds: ['call_expression'],
     fields: { callee: /^(window\.)?set(Timeout|Interval)$/, arguments: /^\(\s*(['"`]|[\w$.]+\s*\+\s*['"])/ },
   },
   {
     rule: 'command-injection',
     severity: 'critical',
     message: 'A shell command is built of parts; use execFile with a list of arguments.',
-    kinds: ['call_expression'],
     fields: {
       callee:
         /^((cp|child_process|childProcess|require\(['"](node:)?child_process['"]\))\.)?(exec|execSync|execAsync)$/,
@@ -40,7 +38,6 @@ export const SCRIPT_RULES = rules('script', [
     rule: 'command-injection',
     severity: 'critical',
     message: 'A command of a shell is built of parts; leave `shell` out.',
-    kinds: ['call_expression'],
     fields: {
       callee: /(^|\.)(spawn|spawnSync|execFile|execFileSync)$/,
       arguments: /(\$\{|['"]\s*\+)[\s\S]*\bshell\s*:\s*(true|['"])/,
@@ -50,7 +47,6 @@ export const SCRIPT_RULES = rules('script', [
     rule: 'command-injection',
     severity: 'critical',
     message: 'A shell runs a command that is built of parts; pass values as arguments of their own.',
-    kinds: ['call_expression'],
     fields: {
       callee: /(^|\.)(spawn|spawnSync|execFile|execFileSync)$/,
       arguments:
@@ -59,7 +55,6 @@ export const SCRIPT_RULES = rules('script', [
   },
   {
     ...BUILT_QUERY,
-    kinds: ['call_expression'],
     fields: {
       callee: /\.(query|execute|raw|exec|prepare|all|get|run|\$queryRawUnsafe|\$executeRawUnsafe)$/,
       arguments: SQL_BUILT,
@@ -67,7 +62,6 @@ export const SCRIPT_RULES = rules('script', [
   },
   {
     ...REQUESTED_PATH,
-    kinds: ['call_expression'],
     fields: {
       callee:
         /^((path|fs|fsp|fs\.promises)\.)?(join|resolve|readFile|readFileSync|createReadStream|writeFile|writeFileSync|unlink|unlinkSync|open|openSync|rm|rmSync)$|\.sendFile$/,
@@ -76,21 +70,18 @@ export const SCRIPT_RULES = rules('script', [
   },
   {
     ...FORGEABLE_HASH,
-    kinds: ['call_expression'],
     fields: { callee: /(^|\.)(createHash|createHmac)$/, arguments: WEAK_HASH },
   },
   {
     rule: 'weak-cipher',
     severity: 'high',
     message: 'The cipher is broken, or has no initialization vector; use AES-GCM.',
-    kinds: ['call_expression'],
     fields: { callee: /(^|\.)(createCipheriv|createDecipheriv)$/, arguments: /^\(\s*['"](des|rc4|bf|rc2|[\w-]*-ecb)/i },
   },
   {
     rule: 'weak-cipher',
     severity: 'high',
     message: 'createCipher derives its key badly; use createCipheriv.',
-    kinds: ['call_expression'],
     fields: { callee: /^(crypto\.)?create(Cipher|Decipher)$/ },
   },
   {
@@ -108,7 +99,6 @@ export const SCRIPT_RULES = rules('script', [
   },
   {
     ...UNSAFE_HTML,
-    kinds: ['call_expression'],
     fields: {
       callee: /^document\.write(ln)?$|\.insertAdjacentHTML$/,
       arguments: /\$\{|\+|^\(\s*[\w$.]+\s*\)|,\s*[\w$.]+\s*\)$/,
@@ -129,14 +119,12 @@ export const SCRIPT_RULES = rules('script', [
     rule: 'open-redirect',
     severity: 'medium',
     message: 'A redirection goes where the request says.',
-    kinds: ['call_expression'],
     fields: { callee: /\.redirect$/, arguments: INPUT },
   },
   {
     rule: 'request-forgery',
     severity: 'high',
     message: 'A request goes where another request says; allow only known hosts.',
-    kinds: ['call_expression'],
     fields: { callee: /^(fetch|axios(\.\w+)?|got(\.\w+)?|https?\.(get|request))$/, arguments: INPUT },
     except: { arguments: /^\(\s*['"`]https?:\/\/[\w.-]+\// },
   },
