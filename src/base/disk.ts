@@ -1,5 +1,5 @@
-/** Free space of a disk, how much of it is reserved for the daemon's records, and files that are replaced in one step. */
-import { mkdirSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+/** Free space of a disk, how much of it is reserved for the daemon's records, files that are open or replaced in one step. */
+import { closeSync, mkdirSync, openSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Limits } from './limits.ts';
 
@@ -41,3 +41,12 @@ export function replaceFile(path: string, text: string): void {
   writeFileSync(`${path}.new`, text, { mode: 0o600, flag: 'wx', flush: true });
   renameSync(`${path}.new`, path);
 }
+
+/** A descriptor that is closed where the block ends that holds it. */
+export const closing = (fd: number): { readonly fd: number } & Disposable => ({
+  fd,
+  [Symbol.dispose]: () => closeSync(fd),
+});
+
+/** Opens a file or folder until the end of the block. Throws file system errors. */
+export const openFile = (...given: Parameters<typeof openSync>) => closing(openSync(...given));

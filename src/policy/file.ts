@@ -2,6 +2,7 @@
 import * as fs from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { closing } from '../base/disk.ts';
 
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_NOCTTY, O_RDONLY } = fs.constants;
 // O_NONBLOCK keeps open() from blocking the daemon on a pipe or device in place of a file.
@@ -15,18 +16,14 @@ export class FileRefusal extends Error {}
  * `ENOENT` if the file does not exist.
  */
 export function readTrusted(path: string, bytesMax: number): string {
-  const fd = open(path);
-  try {
-    const stat = fs.fstatSync(fd);
-    const uid = process.getuid?.() ?? stat.uid;
-    if (!stat.isFile()) throw new FileRefusal(`${path} is not a regular file`);
-    if (stat.uid !== uid && stat.uid !== 0)
-      throw new FileRefusal(`${path} belongs to user ${stat.uid}; it must be yours or root's`);
-    if ((stat.mode & 0o022) !== 0) throw new FileRefusal(`others may write ${path}; run: chmod go-w ${path}`);
-    return readBounded(fd, path, bytesMax);
-  } finally {
-    fs.closeSync(fd);
-  }
+  using held = closing(open(path));
+  const stat = fs.fstatSync(held.fd);
+  const uid = process.getuid?.() ?? stat.uid;
+  if (!stat.isFile()) throw new FileRefusal(`${path} is not a regular file`);
+  if (stat.uid !== uid && stat.uid !== 0)
+    throw new FileRefusal(`${path} belongs to user ${stat.uid}; it must be yours or root's`);
+  if ((stat.mode & 0o022) !== 0) throw new FileRefusal(`others may write ${path}; run: chmod go-w ${path}`);
+  return readBounded(held.fd, path, bytesMax);
 }
 
 /**

@@ -2,8 +2,9 @@
  * Checks that the sandbox of a host or provider shows the right parts of its workspace. The gateway checks when the process reports
  * that it runs, and sends it nothing before: no call has run, and no server has started, in that sandbox until then.
  */
-import { closeSync, constants, openSync, readlinkSync } from 'node:fs';
+import { constants, openSync, readlinkSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
+import { closing } from '../base/disk.ts';
 import { isInside } from '../base/paths.ts';
 import { areCovered, isBoundFrom, NotInPlace } from './binds-in-place.ts';
 import { identity } from './entry-rights.ts';
@@ -52,10 +53,7 @@ function ownerNow(workspace: string): HostBinds['owner'] | undefined {
   } catch {
     return undefined; // ENOENT, ENOTDIR: removed or replaced.
   }
-  try {
-    const opened = `/proc/self/fd/${fd}`;
-    return readlinkSync(opened) === workspace ? identity(opened) : undefined;
-  } finally {
-    closeSync(fd);
-  }
+  using _ = closing(fd);
+  const opened = `/proc/self/fd/${fd}`;
+  return readlinkSync(opened) === workspace ? identity(opened) : undefined;
 }

@@ -4,21 +4,10 @@
  * migration that fails or is killed leaves the state as it was.
  */
 
-import {
-  closeSync,
-  existsSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-} from 'node:fs';
+import { existsSync, fsyncSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
-import { replaceFile } from '../base/disk.ts';
+import { openFile, replaceFile } from '../base/disk.ts';
 import { UsageError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
 import type { Powers } from '../base/powers.ts';
@@ -191,10 +180,6 @@ function writeSchema(stateDir: string, schema: Schema): void {
 
 /** Waits until a file or the names in a folder are on the disk. */
 function sync(path: string): void {
-  const fd = openSync(path, 'r');
-  try {
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
+  using opened = openFile(path, 'r');
+  fsyncSync(opened.fd);
 }

@@ -2,9 +2,9 @@
 import { copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { replaceFile } from '../../src/base/disk.ts';
 import { defaultLimits as limits } from '../../src/base/limits.ts';
 import { createClient } from '../../src/client/client.ts';
-import { replaceFile } from '../../src/base/disk.ts';
 import { fleetFiles, readFleet } from '../../src/fleet/folder.ts';
 import { createOperatorKeys } from '../../src/fleet/signing.ts';
 import { bundleOf, type PolicyBundle, signBundle, toText } from '../../src/policy/bundle/bundle.ts';

@@ -1,6 +1,7 @@
 /** Builds the ToolContext of one job. Architecture invariant: only workers/ makes Checked values, for this context. */
 import * as fs from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
+import { closing } from '../../src/base/disk.ts';
 import { ToolError } from '../../src/base/errors.ts';
 import type { Limits } from '../../src/base/limits.ts';
 import { isProtected } from '../../src/base/paths.ts';
@@ -162,18 +163,15 @@ export class WorkerContext implements ToolContext {
     const { overlay, anchor, limits } = this.#options;
     if (!overlay) return undefined;
     const { fd: lower } = anchor.open('.');
-    try {
-      return await reportOf(overlay, {
-        limits,
-        lower,
-        named: (path) => this.#rules.named(path),
-        isRefused: this.refusedBelow('.'),
-        open: (path) => this.open(path),
-        breathe: () => this.breathe(),
-      });
-    } finally {
-      fs.closeSync(lower);
-    }
+    using _ = closing(lower);
+    return await reportOf(overlay, {
+      limits,
+      lower,
+      named: (path) => this.#rules.named(path),
+      isRefused: this.refusedBelow('.'),
+      open: (path) => this.open(path),
+      breathe: () => this.breathe(),
+    });
   }
 
   /** Runs changes of which all or none stay. */
@@ -314,17 +312,14 @@ export class WorkerContext implements ToolContext {
     const { egressToken, services, home, sockets, overlay, onOutput } = this.#options;
     anchor.assertInside(request.cwd);
     const { fd, realPath: cwd } = this.#rules.open(request.cwd, () => anchor.open(request.cwd));
-    try {
-      if (!fs.fstatSync(fd).isDirectory())
-        throw new ToolError('UNSUPPORTED', `cwd \`${request.cwd}\` is not a directory`);
-      const given = { workspace, masks, bounds, signal, readOnly, home, sockets, overlay, onOutput };
-      const egress = offline ? {} : { egressToken, services };
-      const argv = request.image?.argv ?? (shell && toArgv(shell, request.command, args));
-      const reporting = report !== undefined && this.#reporting(report, request.command);
-      return { ...request, ...given, ...egress, cwd, argv, ...reporting } as unknown as CheckedCommand;
-    } finally {
-      fs.closeSync(fd);
-    }
+    using _ = closing(fd);
+    if (!fs.fstatSync(fd).isDirectory())
+      throw new ToolError('UNSUPPORTED', `cwd \`${request.cwd}\` is not a directory`);
+    const given = { workspace, masks, bounds, signal, readOnly, home, sockets, overlay, onOutput };
+    const egress = offline ? {} : { egressToken, services };
+    const argv = request.image?.argv ?? (shell && toArgv(shell, request.command, args));
+    const reporting = report !== undefined && this.#reporting(report, request.command);
+    return { ...request, ...given, ...egress, cwd, argv, ...reporting } as unknown as CheckedCommand;
   }
 
   #reporting(report: string, command: string): Partial<CommandRequest> {

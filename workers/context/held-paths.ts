@@ -1,6 +1,7 @@
 /** Places that a call may change: held open, and checked under the caller's path and the real path. */
 import * as fs from 'node:fs';
 import { normalize } from 'node:path';
+import { closing } from '../../src/base/disk.ts';
 import { ToolError } from '../../src/base/errors.ts';
 import { isBelow, isGitState, isInGit, isProtected } from '../../src/base/paths.ts';
 import type { Changes, DirEntry } from '../undo/changes.ts';
@@ -126,11 +127,8 @@ export class HeldPaths {
   #removeEmpty(path: string): void {
     try {
       const { fd, name } = this.#anchor.place(path);
-      try {
-        fs.rmdirSync(below(fd, name));
-      } finally {
-        fs.closeSync(fd);
-      }
+      using _ = closing(fd);
+      fs.rmdirSync(below(fd, name));
     } catch {
       // ENOTEMPTY, ENOENT: somebody uses it by now, or removed it.
     }

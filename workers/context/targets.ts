@@ -1,5 +1,6 @@
 /** Files to write: their present state, and how their content is replaced. */
 import * as fs from 'node:fs';
+import { closing } from '../../src/base/disk.ts';
 import { ToolError } from '../../src/base/errors.ts';
 import type { ToolJob } from '../../src/hosts/job.ts';
 import type { CheckedTarget, EntryType } from '../../src/tools/tool.ts';
@@ -65,11 +66,8 @@ export function hashAt(spot: DirEntry, bytesMax: number): string | undefined {
     if (codeOf(error) === 'ENOENT') return undefined;
     throw codeOf(error) === 'ELOOP' ? outside(path) : toAccessError(error, path);
   }
-  try {
-    return hashOf(readAll({ fd: file, path, size: fs.fstatSync(file).size }, bytesMax));
-  } finally {
-    fs.closeSync(file);
-  }
+  using _ = closing(file);
+  return hashOf(readAll({ fd: file, path, size: fs.fstatSync(file).size }, bytesMax));
 }
 
 export interface TargetOptions {

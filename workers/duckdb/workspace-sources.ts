@@ -1,6 +1,7 @@
 /** Queries data files of a workspace by DuckDB: files under the same rules as all others, statements in a process of their own. */
 import * as fs from 'node:fs';
 import { join, relative } from 'node:path';
+import { closing } from '../../src/base/disk.ts';
 import { ToolError } from '../../src/base/errors.ts';
 import type { DatabaseQuery, DatabaseSchema, Databases, FileSource, Table } from '../../src/tools/context/databases.ts';
 import { timed, type WorkspaceDatabasesOptions } from '../sqlite/workspace-databases.ts';
@@ -58,11 +59,8 @@ export class WorkspaceSources implements Databases {
     children.assertInstalled();
     return await timed(powers, async () => {
       const { fd, ...checked } = this.#open(from);
-      try {
-        return await children.use(signal, (ask) => work(ask, checked));
-      } finally {
-        fs.closeSync(fd);
-      }
+      using _ = closing(fd);
+      return await children.use(signal, (ask) => work(ask, checked));
     });
   }
 

@@ -1,6 +1,7 @@
 /** Keeps the texts that a command changed as they were below its preview, so that a commit can merge what others changed since. */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
+import { closing } from '../../src/base/disk.ts';
 import type { Limits } from '../../src/base/limits.ts';
 import { below } from '../context/anchor.ts';
 
@@ -44,11 +45,8 @@ export function oldText(folder: string, number: number, { journalTextBytesMax }:
   } catch {
     return undefined; // ENOENT
   }
-  try {
-    return readText({ fd, name: `${number}` }, journalTextBytesMax);
-  } finally {
-    fs.closeSync(fd);
-  }
+  using _ = closing(fd);
+  return readText({ fd, name: `${number}` }, journalTextBytesMax);
 }
 
 /** The content of a file; undefined for anything else, for more than `bytesMax`, with a NUL byte, or if it can't be read. */
@@ -59,12 +57,9 @@ export function readText({ fd, name }: Spot, bytesMax: number): Buffer | undefin
   } catch {
     return undefined; // ENOENT, ELOOP, EACCES, ENXIO
   }
-  try {
-    const stat = fs.fstatSync(file);
-    if (!stat.isFile() || stat.size > bytesMax) return undefined;
-    const bytes = fs.readFileSync(file);
-    return bytes.length > bytesMax || bytes.includes(0) ? undefined : bytes;
-  } finally {
-    fs.closeSync(file);
-  }
+  using _ = closing(file);
+  const stat = fs.fstatSync(file);
+  if (!stat.isFile() || stat.size > bytesMax) return undefined;
+  const bytes = fs.readFileSync(file);
+  return bytes.length > bytesMax || bytes.includes(0) ? undefined : bytes;
 }

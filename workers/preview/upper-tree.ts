@@ -1,5 +1,6 @@
 /** Reads what a command left in its overlay. The command may have put links anywhere: none is followed. */
 import * as fs from 'node:fs';
+import { openFile } from '../../src/base/disk.ts';
 import { ToolError } from '../../src/base/errors.ts';
 import type { EntryType } from '../../src/tools/tool.ts';
 import { below, codeOf, toAccessError } from '../context/anchor.ts';
@@ -60,13 +61,9 @@ export class UpperTree implements Disposable {
   /** The bytes of a file; undefined if it is no file or has more than `bytesMax`. */
   read(path: string, bytesMax: number): Buffer | undefined {
     return this.#at(path, ({ fd, name }) => {
-      const file = fs.openSync(below(fd, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-      try {
-        const stat = fs.fstatSync(file);
-        return stat.isFile() && stat.size <= bytesMax ? fs.readFileSync(file) : undefined;
-      } finally {
-        fs.closeSync(file);
-      }
+      using opened = openFile(below(fd, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+      const stat = fs.fstatSync(opened.fd);
+      return stat.isFile() && stat.size <= bytesMax ? fs.readFileSync(opened.fd) : undefined;
     });
   }
 
@@ -140,20 +137,12 @@ async function copyEntry(from: Spot, to: Spot, inside: string, options: CopyOpti
 }
 
 function copyFile(source: string, place: string): void {
-  const from = fs.openSync(source, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  try {
-    const { mode, atimeMs, mtimeMs } = fs.fstatSync(from);
-    fs.copyFileSync(`/proc/self/fd/${from}`, place, COPYFILE_EXCL | COPYFILE_FICLONE);
-    const made = fs.openSync(place, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-    try {
-      fs.fchmodSync(made, mode & 0o777);
-      fs.futimesSync(made, atimeMs / 1000, mtimeMs / 1000);
-    } finally {
-      fs.closeSync(made);
-    }
-  } finally {
-    fs.closeSync(from);
-  }
+  using opened = openFile(source, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  const { mode, atimeMs, mtimeMs } = fs.fstatSync(opened.fd);
+  fs.copyFileSync(`/proc/self/fd/${opened.fd}`, place, COPYFILE_EXCL | COPYFILE_FICLONE);
+  using held = openFile(place, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  fs.fchmodSync(held.fd, mode & 0o777);
+  fs.futimesSync(held.fd, atimeMs / 1000, mtimeMs / 1000);
 }
 
 const changed = (path: string): ToolError =>

@@ -1,6 +1,7 @@
 /** Looks at one entry of the workspace, and keeps the content of a file: by the name of its blob, or as a copy. */
 import { createHash } from 'node:crypto';
-import * as fs from 'node:fs';
+import type * as fs from 'node:fs';
+import { closing } from '../../src/base/disk.ts';
 import type { Limits } from '../../src/base/limits.ts';
 import { chunksOf } from '../undo/changes.ts';
 import type { Copies } from './copies.ts';
@@ -86,12 +87,9 @@ export class Contents {
   #hashOf(path: string): string | undefined {
     const fd = this.#options.files.open(path);
     if (fd === undefined) return undefined;
-    try {
-      const hash = createHash('sha256');
-      for (const chunk of chunksOf(fd, this.#options.limits.journalCallBytesMax)) hash.update(chunk);
-      return hash.digest('hex');
-    } finally {
-      fs.closeSync(fd);
-    }
+    using _ = closing(fd);
+    const hash = createHash('sha256');
+    for (const chunk of chunksOf(fd, this.#options.limits.journalCallBytesMax)) hash.update(chunk);
+    return hash.digest('hex');
   }
 }

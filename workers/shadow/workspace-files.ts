@@ -4,6 +4,7 @@
  */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
+import { closing } from '../../src/base/disk.ts';
 import { type Anchor, below } from '../context/anchor.ts';
 
 const { O_NOFOLLOW, O_NONBLOCK, O_NOCTTY, O_RDONLY } = fs.constants;
@@ -74,21 +75,15 @@ export class WorkspaceFiles {
   read(path: string, bytesMax: number): Buffer | undefined {
     const fd = this.open(path);
     if (fd === undefined) return undefined;
-    try {
-      return fs.fstatSync(fd).size > bytesMax ? undefined : fs.readFileSync(fd);
-    } finally {
-      fs.closeSync(fd);
-    }
+    using _ = closing(fd);
+    return fs.fstatSync(fd).size > bytesMax ? undefined : fs.readFileSync(fd);
   }
 
   #in<T>(path: string, use: (place: string) => T | undefined): T | undefined {
     try {
       const { fd, name, realPath } = this.#anchor.place(path);
-      try {
-        return realPath === path ? use(below(fd, name)) : undefined;
-      } finally {
-        fs.closeSync(fd);
-      }
+      using _ = closing(fd);
+      return realPath === path ? use(below(fd, name)) : undefined;
     } catch {
       return undefined; // Gone, a link, no permission.
     }

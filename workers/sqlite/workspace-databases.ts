@@ -1,6 +1,7 @@
 /** Queries the databases of a workspace: files under the same rules as all others, statements in a process of their own. */
 import * as fs from 'node:fs';
 import { relative } from 'node:path';
+import { closing } from '../../src/base/disk.ts';
 import { ToolError } from '../../src/base/errors.ts';
 import type { Limits } from '../../src/base/limits.ts';
 import type { Powers } from '../../src/base/powers.ts';
@@ -80,13 +81,10 @@ export class WorkspaceDatabases implements Databases {
     const { children, signal, anchor, rules, workspace } = this.#options;
     anchor.assertInside(path);
     const { fd, realPath } = rules.open(path, () => anchor.open(path));
-    try {
-      for (const it of BESIDE) rules.check('read', path + it, relative(workspace, realPath) + it);
-      const file = fileOf(fd, realPath, path);
-      return await children.use(signal, (ask) => work(ask, file));
-    } finally {
-      fs.closeSync(fd);
-    }
+    using _ = closing(fd);
+    for (const it of BESIDE) rules.check('read', path + it, relative(workspace, realPath) + it);
+    const file = fileOf(fd, realPath, path);
+    return await children.use(signal, (ask) => work(ask, file));
   }
 
   /**
@@ -136,12 +134,8 @@ export class WorkspaceDatabases implements Databases {
         suggestion: 'Ask the operator to raise journalCallBytesMax, or to change it with another program.',
         details: { limit, used: stat.size, enforcedBy: 'tool' },
       });
-    const file = openAt(spot);
-    try {
-      return fileOf(file, fs.readlinkSync(`/proc/self/fd/${file}`), path);
-    } finally {
-      fs.closeSync(file);
-    }
+    using opened = closing(openAt(spot));
+    return fileOf(opened.fd, fs.readlinkSync(`/proc/self/fd/${opened.fd}`), path);
   }
 
   async #assertApproved(path: string): Promise<void> {

@@ -4,6 +4,7 @@
  */
 import * as fs from 'node:fs';
 import type { FileChange } from '../../src/base/call.ts';
+import { openFile } from '../../src/base/disk.ts';
 import { ToolError } from '../../src/base/errors.ts';
 import type { Powers } from '../../src/base/powers.ts';
 import type { EntryType } from '../../src/tools/tool.ts';
@@ -206,12 +207,8 @@ export class Changes {
   setMode(at: DirEntry, mode: number): void {
     this.#recorder.recordBefore({ kind: 'chmod', type: 'directory', at, mode });
     attempt(at.path, () => {
-      const fd = fs.openSync(below(at.fd, at.name), O_PATH | O_DIRECTORY | O_NOFOLLOW);
-      try {
-        fs.chmodSync(`/proc/self/fd/${fd}`, mode);
-      } finally {
-        fs.closeSync(fd);
-      }
+      using folder = openFile(below(at.fd, at.name), O_PATH | O_DIRECTORY | O_NOFOLLOW);
+      fs.chmodSync(`/proc/self/fd/${folder.fd}`, mode);
     });
     this.#note(at, 'directory', 'modify');
   }
@@ -323,22 +320,18 @@ export function* writingNew(
   chunks: Iterable<Uint8Array>,
   flushes = true,
 ): Generator<void, void> {
-  const fd = fs.openSync(at, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY, 0o600);
-  try {
-    let unflushed = 0;
-    for (const chunk of inSteps(chunks)) {
-      writeAll(fd, chunk);
-      unflushed += chunk.length;
-      if (unflushed < FLUSH_BYTES) continue;
-      unflushed = 0;
-      fs.fdatasyncSync(fd);
-      yield;
-    }
-    fs.fchmodSync(fd, mode);
-    if (flushes) fs.fsyncSync(fd);
-  } finally {
-    fs.closeSync(fd);
+  using opened = openFile(at, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY, 0o600);
+  let unflushed = 0;
+  for (const chunk of inSteps(chunks)) {
+    writeAll(opened.fd, chunk);
+    unflushed += chunk.length;
+    if (unflushed < FLUSH_BYTES) continue;
+    unflushed = 0;
+    fs.fdatasyncSync(opened.fd);
+    yield;
   }
+  fs.fchmodSync(opened.fd, mode);
+  if (flushes) fs.fsyncSync(opened.fd);
 }
 
 /**
@@ -373,11 +366,7 @@ export function* chunksOf(fd: number, bytesMax: number): Generator<Uint8Array> {
 /** Makes a directory with these permissions under any umask; our hosts have the strictest. */
 export function makeDirectory(at: string, mode: number): void {
   fs.mkdirSync(at, 0o700);
-  const fd = fs.openSync(at, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-  try {
-    // An entry that somebody put in its place keeps its own permissions.
-    if ((fs.fstatSync(fd).mode & 0o7777) === 0o700) fs.fchmodSync(fd, mode);
-  } finally {
-    fs.closeSync(fd);
-  }
+  using folder = openFile(at, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  // An entry that somebody put in its place keeps its own permissions.
+  if ((fs.fstatSync(folder.fd).mode & 0o7777) === 0o700) fs.fchmodSync(folder.fd, mode);
 }

@@ -1,6 +1,7 @@
 /** Images of file system entries, for undo to keep and compare: content, permissions, link targets; never times or owners. */
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
+import { openFile } from '../../src/base/disk.ts';
 import { ToolError } from '../../src/base/errors.ts';
 import type { Limits } from '../../src/base/limits.ts';
 import { below, codeOf, type OpenedName } from '../context/anchor.ts';
@@ -80,20 +81,16 @@ class ImageReader {
   }
 
   #walk(spot: ImageEntry, path: string, entries: [string, Leaf][]): void {
-    const fd = fs.openSync(below(spot.fd, spot.name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-    try {
-      for (const name of fs.readdirSync(`/proc/self/fd/${fd}`).toSorted()) {
-        const at = path === '' ? name : `${path}/${name}`;
-        if (name.includes('\ufffd')) throw new ImageBoundExceeded();
-        const stat = fs.lstatSync(below(fd, name));
-        if (stat.isDirectory()) {
-          this.#count();
-          entries.push([at, { type: 'directory', mode: stat.mode & 0o777 }]);
-          this.#walk({ fd, name }, at, entries);
-        } else entries.push([at, this.#leaf({ fd, name }, stat)]);
-      }
-    } finally {
-      fs.closeSync(fd);
+    using folder = openFile(below(spot.fd, spot.name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    for (const name of fs.readdirSync(`/proc/self/fd/${folder.fd}`).toSorted()) {
+      const at = path === '' ? name : `${path}/${name}`;
+      if (name.includes('\ufffd')) throw new ImageBoundExceeded();
+      const stat = fs.lstatSync(below(folder.fd, name));
+      if (stat.isDirectory()) {
+        this.#count();
+        entries.push([at, { type: 'directory', mode: stat.mode & 0o777 }]);
+        this.#walk({ fd: folder.fd, name }, at, entries);
+      } else entries.push([at, this.#leaf({ fd: folder.fd, name }, stat)]);
     }
   }
 
@@ -136,12 +133,8 @@ class ImageReader {
 export const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 
 function hashOfFile(path: string): string {
-  const fd = fs.openSync(path, O_RDONLY | O_NOFOLLOW);
-  try {
-    return hashOfFd(fd);
-  } finally {
-    fs.closeSync(fd);
-  }
+  using opened = openFile(path, O_RDONLY | O_NOFOLLOW);
+  return hashOfFd(opened.fd);
 }
 
 function hashOfFd(fd: number): string {

@@ -7,6 +7,7 @@ import { createHash, type Hash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
+import { openFile } from '../../src/base/disk.ts';
 import { ToolError } from '../../src/base/errors.ts';
 import { inSpool } from '../../src/base/paths.ts';
 import { codeOf } from '../context/anchor.ts';
@@ -208,12 +209,8 @@ export class Spool implements Disposable {
     const folder = this.#folder;
     return function* (blob) {
       if ('at' in blob) return yield tail.subarray(blob.at, blob.at + blob.bytes);
-      const fd = fs.openSync(join(folder, blob.file), O_RDONLY | O_NOFOLLOW);
-      try {
-        yield* chunksOf(fd, blob.bytes);
-      } finally {
-        fs.closeSync(fd);
-      }
+      using opened = openFile(join(folder, blob.file), O_RDONLY | O_NOFOLLOW);
+      yield* chunksOf(opened.fd, blob.bytes);
     };
   }
 }
@@ -238,12 +235,8 @@ function cloned(fd: number, path: string): boolean {
 }
 
 function flushFile(path: string): void {
-  const fd = fs.openSync(path, O_RDONLY | O_NOFOLLOW);
-  try {
-    fs.fsyncSync(fd);
-  } finally {
-    fs.closeSync(fd);
-  }
+  using file = openFile(path, O_RDONLY | O_NOFOLLOW);
+  fs.fsyncSync(file.fd);
 }
 
 function toEntry(line: string): z.output<typeof entry> {

@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
+import { closing } from '../../src/base/disk.ts';
 import { ToolError } from '../../src/base/errors.ts';
 import type { Limits } from '../../src/base/limits.ts';
 import type { EntryType } from '../../src/tools/tool.ts';
@@ -294,15 +295,12 @@ async function copyFile({ fd, name }: DirEntry, place: string, shown: string, pa
   } catch (error) {
     throw isSwapped(error) ? toAccessError({ code: 'ESTALE' }, shown) : toAccessError(error, shown);
   }
-  try {
-    const stat = fs.fstatSync(source);
-    if (!stat.isFile()) throw toAccessError({ code: 'ESTALE' }, shown);
-    await pass.countBytes(stat.size);
-    // Copies no more than its size at the start: a growing file would never end.
-    for (const _ of writingNew(place, stat.mode & 0o777, chunksOf(source, stat.size))) await pass.breathe();
-  } finally {
-    fs.closeSync(source);
-  }
+  using _ = closing(source);
+  const stat = fs.fstatSync(source);
+  if (!stat.isFile()) throw toAccessError({ code: 'ESTALE' }, shown);
+  await pass.countBytes(stat.size);
+  // Copies no more than its size at the start: a growing file would never end.
+  for (const _ of writingNew(place, stat.mode & 0o777, chunksOf(source, stat.size))) await pass.breathe();
 }
 
 export const join = (folder: string, name: string): string =>

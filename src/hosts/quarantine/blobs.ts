@@ -1,6 +1,7 @@
 /** The hashes that git gives the files of an entry, by their raw bytes: attributes, filters and the index say nothing here. */
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
+import { closing, openFile } from '../../base/disk.ts';
 import { below, namesIn, openFolder, partsOf } from './places.ts';
 
 export interface Blob {
@@ -37,27 +38,19 @@ export function blobsOf(workspace: string, path: string, hash: 'sha1' | 'sha256'
 function lookAt(workspace: string, path: string, hash: string): string | string[] {
   const parts = partsOf(Buffer.from(path));
   const name = parts.pop() as Buffer;
-  const folder = openFolder(workspace, parts);
-  try {
-    const at = below(folder, name);
-    const stat = fs.lstatSync(at);
-    if (stat.isSymbolicLink()) return hashOf(fs.readlinkSync(at, 'buffer'), hash);
-    if (!stat.isDirectory() && !stat.isFile()) throw new Error('neither a file nor a folder');
-    const fd = fs.openSync(at, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
-    try {
-      if (stat.isDirectory()) {
-        const names = namesIn(`/proc/self/fd/${fd}`, LOOKED_AT_MAX);
-        if (!names) throw new Error('too many names');
-        return names;
-      }
-      if (fs.fstatSync(fd).size > BYTES_MAX) throw new Error('too large');
-      return hashOf(fs.readFileSync(fd), hash);
-    } finally {
-      fs.closeSync(fd);
-    }
-  } finally {
-    fs.closeSync(folder);
+  using parent = closing(openFolder(workspace, parts));
+  const at = below(parent.fd, name);
+  const stat = fs.lstatSync(at);
+  if (stat.isSymbolicLink()) return hashOf(fs.readlinkSync(at, 'buffer'), hash);
+  if (!stat.isDirectory() && !stat.isFile()) throw new Error('neither a file nor a folder');
+  using opened = openFile(at, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
+  if (stat.isDirectory()) {
+    const names = namesIn(`/proc/self/fd/${opened.fd}`, LOOKED_AT_MAX);
+    if (!names) throw new Error('too many names');
+    return names;
   }
+  if (fs.fstatSync(opened.fd).size > BYTES_MAX) throw new Error('too large');
+  return hashOf(fs.readFileSync(opened.fd), hash);
 }
 
 export const hashOf = (bytes: Buffer, hash: string): string =>

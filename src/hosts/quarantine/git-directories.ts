@@ -6,6 +6,7 @@
  */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
+import { closing, openFile } from '../../base/disk.ts';
 import type { Powers, Timer } from '../../base/powers.ts';
 import { whyRefusedInNew } from '../../sandbox/git/config/keys.ts';
 import { parseGitConfig, valuesOf } from '../../sandbox/git/config/text.ts';
@@ -114,12 +115,8 @@ export class GitDirectories {
     const parts = partsOf(Buffer.from(path));
     const name = parts.pop() as Buffer;
     try {
-      const fd = openFolder(this.#options.workspace, parts);
-      try {
-        this.#accepted.set(path, printOf(below(fd, name)));
-      } finally {
-        fs.closeSync(fd);
-      }
+      using parent = closing(openFolder(this.#options.workspace, parts));
+      this.#accepted.set(path, printOf(below(parent.fd, name)));
     } catch {
       // ENOENT, ENOTDIR: it is gone again.
     }
@@ -128,14 +125,10 @@ export class GitDirectories {
   #lookAt(folder: Folder): Unsafe[] {
     const { path, isNameless } = folder;
     try {
-      const fd = openFolder(this.#options.workspace, path === '' ? [] : partsOf(toBytes(folder)));
-      try {
-        if (!isGitDirectory(fd)) return [];
-        this.#known.set(path, { path, isNameless });
-        return this.#unsafeIn(fd, path).map((it) => ({ path: pathIn(path, it), isNameless }));
-      } finally {
-        fs.closeSync(fd);
-      }
+      using opened = closing(openFolder(this.#options.workspace, path === '' ? [] : partsOf(toBytes(folder))));
+      if (!isGitDirectory(opened.fd)) return [];
+      this.#known.set(path, { path, isNameless });
+      return this.#unsafeIn(opened.fd, path).map((it) => ({ path: pathIn(path, it), isNameless }));
     } catch (error) {
       // ENOENT, ENOTDIR, ELOOP: it went, or is a link, whose target is looked at itself.
       if ((error as NodeJS.ErrnoException).code === 'EACCES')
@@ -202,15 +195,13 @@ function isHarmless(text: string | undefined, folder: string): boolean {
 /** The text of a file that has no other name; undefined for anything else. */
 function textOf(at: string, tries = 3): string | undefined {
   try {
-    const fd = fs.openSync(at, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
-    try {
-      const stat = fs.fstatSync(fd);
-      // git renames a new config over it: the file that was opened has no name then.
-      if (stat.nlink === 0 && tries > 1) return textOf(at, tries - 1);
-      return stat.isFile() && stat.nlink === 1 && stat.size <= CONFIG_BYTES ? fs.readFileSync(fd, 'utf8') : undefined;
-    } finally {
-      fs.closeSync(fd);
-    }
+    using opened = openFile(at, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
+    const stat = fs.fstatSync(opened.fd);
+    // git renames a new config over it: the file that was opened has no name then.
+    if (stat.nlink === 0 && tries > 1) return textOf(at, tries - 1);
+    return stat.isFile() && stat.nlink === 1 && stat.size <= CONFIG_BYTES
+      ? fs.readFileSync(opened.fd, 'utf8')
+      : undefined;
   } catch {
     return undefined; // ELOOP, EACCES: a link, or closed to us for now.
   }

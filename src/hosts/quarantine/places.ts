@@ -1,5 +1,6 @@
 /** Places in a workspace that others change meanwhile: each folder on the way is opened, and none through a link. */
 import { closeSync, constants, lstatSync, mkdirSync, opendirSync, openSync, rmdirSync } from 'node:fs';
+import { closing } from '../../base/disk.ts';
 import { protectedPart } from '../../base/protected-names.ts';
 
 const O_PATH = 0x200000;
@@ -82,12 +83,8 @@ export function innerOf(workspace: string, path: string): string[] | undefined {
   }
   try {
     if (!lstatSync(below(fd, name), { throwIfNoEntry: false })?.isDirectory()) return undefined;
-    const inner = openFolder(workspace, [...parts, name]);
-    try {
-      return namesIn(`/proc/self/fd/${inner}`, INNER_MAX);
-    } finally {
-      closeSync(inner);
-    }
+    using inner = closing(openFolder(workspace, [...parts, name]));
+    return namesIn(`/proc/self/fd/${inner.fd}`, INNER_MAX);
   } catch {
     return undefined; // EACCES: it is moved as a whole. ENOENT and others: it went.
   } finally {
@@ -100,12 +97,8 @@ export function removeEmpty(workspace: string, folder: string): void {
   const parts = partsOf(Buffer.from(folder));
   const name = parts.pop() as Buffer;
   try {
-    const fd = openFolder(workspace, parts);
-    try {
-      rmdirSync(below(fd, name));
-    } finally {
-      closeSync(fd);
-    }
+    using parent = closing(openFolder(workspace, parts));
+    rmdirSync(below(parent.fd, name));
   } catch {
     // ENOTEMPTY: something in it stayed. ENOENT, ENOTDIR: it was moved itself, or is gone.
   }

@@ -6,6 +6,7 @@
 import type { Stats } from 'node:fs';
 import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
+import { closing, openFile } from '../../base/disk.ts';
 import { ToolError } from '../../base/errors.ts';
 import type { Powers } from '../../base/powers.ts';
 import { parseJson } from '../../base/text/json.ts';
@@ -125,12 +126,8 @@ export class Quarantine {
     try {
       const parts = partsOf(toBytes(item));
       const name = parts.pop() as Buffer;
-      const fd = openFolder(item.workspace, parts);
-      try {
-        await this.#move(below(fd, name), this.#entryOf(item), fd);
-      } finally {
-        fs.closeSync(fd);
-      }
+      using parent = closing(openFolder(item.workspace, parts));
+      await this.#move(below(parent.fd, name), this.#entryOf(item), parent.fd);
     } catch (error) {
       this.#remove(item);
       if (!isGone(error)) throw error;
@@ -280,12 +277,8 @@ const isGone = (error: unknown): boolean =>
 
 /** Lets us move a folder that its maker closed; follows no link. */
 function openUp(path: string | Buffer): void {
-  const fd = fs.openSync(path, O_PATH | fs.constants.O_NOFOLLOW);
-  try {
-    if (fs.fstatSync(fd).isDirectory()) fs.chmodSync(`/proc/self/fd/${fd}`, 0o700);
-  } finally {
-    fs.closeSync(fd);
-  }
+  using file = openFile(path, O_PATH | fs.constants.O_NOFOLLOW);
+  if (fs.fstatSync(file.fd).isDirectory()) fs.chmodSync(`/proc/self/fd/${file.fd}`, 0o700);
 }
 
 const O_PATH = 0x200000;
@@ -327,13 +320,9 @@ function textOf(at: string, stat: Stats): string {
   if (stat.isSymbolicLink()) return `link to ${fs.readlinkSync(at)}`;
   if (!stat.isFile()) return '(neither a file nor a folder)';
   try {
-    const fd = fs.openSync(at, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
-    try {
-      const buffer = Buffer.alloc(Math.min(stat.size, SHOWN_CHARS));
-      return buffer.subarray(0, fs.readSync(fd, buffer, 0, buffer.length, 0)).toString('utf8');
-    } finally {
-      fs.closeSync(fd);
-    }
+    using opened = openFile(at, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
+    const buffer = Buffer.alloc(Math.min(stat.size, SHOWN_CHARS));
+    return buffer.subarray(0, fs.readSync(opened.fd, buffer, 0, buffer.length, 0)).toString('utf8');
   } catch {
     return '(not readable)';
   }

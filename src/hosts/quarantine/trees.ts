@@ -1,5 +1,6 @@
 /** Trees with few entries, in places where others may change them meanwhile: no link is followed. */
 import * as fs from 'node:fs';
+import { closing } from '../../base/disk.ts';
 import { below, namesIn, openFolder, partsOf } from './places.ts';
 
 export interface Entry {
@@ -30,22 +31,18 @@ export function entriesOf(root: string, path: string, bounds: TreeBounds): Entri
     for (let name = left.shift(); name !== undefined; name = left.shift()) {
       const parts = [path, name].filter((it) => it !== '').flatMap((it) => partsOf(Buffer.from(it)));
       if (parts.length > DEPTH_MAX) return undefined;
-      const fd = openFolder(root, parts);
-      try {
-        const names = namesIn(`/proc/self/fd/${fd}`, bounds.entries - found.size);
-        if (!names) return undefined;
-        for (const inner of names) {
-          const at = name === '' ? inner : `${name}/${inner}`;
-          const stat = fs.lstatSync(`/proc/self/fd/${fd}/${inner}`, { bigint: true });
-          const entry = bounds.skipped.has(at) ? HIDDEN : toEntry(stat);
-          if (!entry) return undefined;
-          bytes += entry.type === 'file' ? Number(stat.size) : 0;
-          if (bytes > bounds.bytes) return undefined;
-          found.set(at, entry);
-          if (entry.type === 'folder') left.push(at);
-        }
-      } finally {
-        fs.closeSync(fd);
+      using opened = closing(openFolder(root, parts));
+      const names = namesIn(`/proc/self/fd/${opened.fd}`, bounds.entries - found.size);
+      if (!names) return undefined;
+      for (const inner of names) {
+        const at = name === '' ? inner : `${name}/${inner}`;
+        const stat = fs.lstatSync(`/proc/self/fd/${opened.fd}/${inner}`, { bigint: true });
+        const entry = bounds.skipped.has(at) ? HIDDEN : toEntry(stat);
+        if (!entry) return undefined;
+        bytes += entry.type === 'file' ? Number(stat.size) : 0;
+        if (bytes > bounds.bytes) return undefined;
+        found.set(at, entry);
+        if (entry.type === 'folder') left.push(at);
       }
     }
     return found;
@@ -85,26 +82,18 @@ export function isThere(root: string, path: string, isIt: (at: string) => boolea
 export function atEntry<T>(root: string, path: string, work: (at: string, folder: string) => T, make = false): T {
   const parts = partsOf(Buffer.from(path));
   const name = parts.pop() as Buffer;
-  const fd = openFolder(root, parts, { make });
-  try {
-    return work(below(fd, name).toString(), `/proc/self/fd/${fd}`);
-  } finally {
-    fs.closeSync(fd);
-  }
+  using opened = closing(openFolder(root, parts, { make }));
+  return work(below(opened.fd, name).toString(), `/proc/self/fd/${opened.fd}`);
 }
 
 /** Copies a file or a link; `to` must not exist. */
 export function copyEntry(from: string, to: string): void {
   const stat = fs.lstatSync(from);
   if (stat.isSymbolicLink()) return fs.symlinkSync(fs.readlinkSync(from, 'buffer'), to);
-  const fd = openFile(from);
-  try {
-    fs.copyFileSync(`/proc/self/fd/${fd}`, to, fs.constants.COPYFILE_EXCL | fs.constants.COPYFILE_FICLONE);
-    fs.chmodSync(to, stat.mode & 0o777);
-    fs.utimesSync(to, stat.atimeMs / 1000, stat.mtimeMs / 1000);
-  } finally {
-    fs.closeSync(fd);
-  }
+  using held = closing(openFile(from));
+  fs.copyFileSync(`/proc/self/fd/${held.fd}`, to, fs.constants.COPYFILE_EXCL | fs.constants.COPYFILE_FICLONE);
+  fs.chmodSync(to, stat.mode & 0o777);
+  fs.utimesSync(to, stat.atimeMs / 1000, stat.mtimeMs / 1000);
 }
 
 /** Puts a copy of an entry in the place of another one, or where none is. */
@@ -127,12 +116,8 @@ export function isSameEntry(a: string, b: string): boolean {
 }
 
 function bytesOf(at: string): Buffer {
-  const fd = openFile(at);
-  try {
-    return fs.readFileSync(fd);
-  } finally {
-    fs.closeSync(fd);
-  }
+  using held = closing(openFile(at));
+  return fs.readFileSync(held.fd);
 }
 
 const openFile = (at: string): number =>

@@ -2,8 +2,9 @@
  * Recognises paths whose name could be a secret's but that tell none: folders, settings of package managers without a credential, and keys
  * and certificates that the repository holds. Architecture invariant: whatever can't be read or understood counts as a secret.
  */
-import { closeSync, constants, fstatSync, lstatSync, openSync, readSync, realpathSync } from 'node:fs';
+import { constants, fstatSync, lstatSync, readSync, realpathSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { openFile } from '../../base/disk.ts';
 import type { Limits } from '../../base/limits.ts';
 import { isStored } from './stored-blobs.ts';
 
@@ -86,18 +87,14 @@ export const readText = (path: string, bytesMax: number): string => textOf(readB
 
 /** The bytes of a file. Throws for file system errors, for anything but a regular file, for files that are too large. */
 function readBytes(path: string, bytesMax: number): Buffer {
-  const fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-  try {
-    if (!fstatSync(fd).isFile()) throw new Error('it is not a file');
-    const bytes = Buffer.alloc(bytesMax + 1);
-    let length = 0;
-    for (let read = -1; read !== 0 && length < bytes.length; length += read)
-      read = readSync(fd, bytes, length, bytes.length - length, null);
-    if (length > bytesMax) throw new Error('it is too large');
-    return bytes.subarray(0, length);
-  } finally {
-    closeSync(fd);
-  }
+  using opened = openFile(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  if (!fstatSync(opened.fd).isFile()) throw new Error('it is not a file');
+  const bytes = Buffer.alloc(bytesMax + 1);
+  let length = 0;
+  for (let read = -1; read !== 0 && length < bytes.length; length += read)
+    read = readSync(opened.fd, bytes, length, bytes.length - length, null);
+  if (length > bytesMax) throw new Error('it is too large');
+  return bytes.subarray(0, length);
 }
 
 /** Words in the names of settings that hold credentials. */

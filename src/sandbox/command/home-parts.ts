@@ -1,6 +1,7 @@
 /** Measures and removes parts of homes. Commands fill a home as they like: with links, unreadable folders and names of any kind. */
 import { closeSync, constants, mkdirSync, openSync, readdirSync, renameSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import { closing } from '../../base/disk.ts';
 import type { Limits } from '../../base/limits.ts';
 import type { Powers } from '../../base/powers.ts';
 import { outputOf } from '../../base/program-answer.ts';
@@ -101,11 +102,8 @@ function openBelow(home: string, folder: string): number | undefined {
     for (const name of folder.split('/').filter(Boolean)) {
       const above = fd;
       fd = undefined;
-      try {
-        fd = openSync(`/proc/self/fd/${above}/${name}`, flags);
-      } finally {
-        closeSync(above);
-      }
+      using _ = closing(above);
+      fd = openSync(`/proc/self/fd/${above}/${name}`, flags);
     }
     return fd;
   } catch {

@@ -5,7 +5,6 @@
 import { createHash } from 'node:crypto';
 import {
   chmodSync,
-  closeSync,
   constants,
   fstatSync,
   lstatSync,
@@ -20,6 +19,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { closing } from '../../base/disk.ts';
 import type { Limits } from '../../base/limits.ts';
 import type { Powers } from '../../base/powers.ts';
 import type { Masks } from '../masks.ts';
@@ -223,10 +223,7 @@ function readRegular(path: string, isWanted: (bytes: number) => boolean): Buffer
   } catch {
     return undefined; // ENOENT, ELOOP, EACCES: missing, a link, or not readable.
   }
-  try {
-    const stat = fstatSync(fd);
-    return stat.isFile() && isWanted(stat.size) ? readFileSync(fd) : undefined;
-  } finally {
-    closeSync(fd);
-  }
+  using _ = closing(fd);
+  const stat = fstatSync(fd);
+  return stat.isFile() && isWanted(stat.size) ? readFileSync(fd) : undefined;
 }

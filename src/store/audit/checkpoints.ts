@@ -19,6 +19,7 @@ import {
 } from 'node:fs';
 import { open } from 'node:fs/promises';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { openFile } from '../../base/disk.ts';
 import { atomically } from '../database.ts';
 import type { Checkpoint, SigningKey } from './chain.ts';
 
@@ -199,16 +200,12 @@ export async function* linesOf(path: string, bytes: number): AsyncGenerator<{ li
 function readLast(path: string): Checkpoint | undefined {
   const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
   if (size === 0) return undefined;
-  const fd = openSync(path, 'r+');
-  try {
-    const tail = Buffer.alloc(Math.min(size, 2 * LINE_CHARS_MAX));
-    readSync(fd, tail, 0, tail.length, size - tail.length);
-    const text = tail.toString('latin1');
-    const end = text.lastIndexOf('\n');
-    const torn = text.length - 1 - end;
-    if (torn > 0 && torn <= LINE_CHARS_MAX) truncateSync(path, size - torn);
-    return parseCheckpoint(text.slice(text.lastIndexOf('\n', end - 1) + 1, Math.max(end, 0)));
-  } finally {
-    closeSync(fd);
-  }
+  using opened = openFile(path, 'r+');
+  const tail = Buffer.alloc(Math.min(size, 2 * LINE_CHARS_MAX));
+  readSync(opened.fd, tail, 0, tail.length, size - tail.length);
+  const text = tail.toString('latin1');
+  const end = text.lastIndexOf('\n');
+  const torn = text.length - 1 - end;
+  if (torn > 0 && torn <= LINE_CHARS_MAX) truncateSync(path, size - torn);
+  return parseCheckpoint(text.slice(text.lastIndexOf('\n', end - 1) + 1, Math.max(end, 0)));
 }

@@ -8,8 +8,8 @@ import { parseNetworkEntry } from '../../../src/policy/network.ts';
 import { HELLO_BYTES_MAX, readClientHello } from '../../../src/sandbox/egress/client-hello.ts';
 import { UPLOAD_BYTES_UNASKED } from '../../../src/sandbox/egress/door.ts';
 import type { DoorAnswer, DoorQuestion } from '../../../src/sandbox/egress/messages.ts';
-import type { EgressReport } from '../../../src/sandbox/egress/proxy-messages.ts';
 import { EgressProxy } from '../../../src/sandbox/egress/proxy.ts';
+import type { EgressReport } from '../../../src/sandbox/egress/proxy-messages.ts';
 
 const HOST = 'new.example';
 const TOKEN = 'the-command';

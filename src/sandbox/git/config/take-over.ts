@@ -16,6 +16,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { basename, dirname } from 'node:path';
+import { closing } from '../../../base/disk.ts';
 import type { Powers } from '../../../base/powers.ts';
 import { type Merged, merge, readsWorktreeConfig, refuseAll } from './changes.ts';
 
@@ -183,35 +184,26 @@ const NEWLINE = 0x0a;
 export function isThere(root: string, path: string): boolean {
   const folder = openFolder(root, dirname(path));
   if (folder === undefined) return false;
-  try {
-    return lstatSync(`/proc/self/fd/${folder}/${basename(path)}`, { throwIfNoEntry: false }) !== undefined;
-  } finally {
-    closeSync(folder);
-  }
+  using _ = closing(folder);
+  return lstatSync(`/proc/self/fd/${folder}/${basename(path)}`, { throwIfNoEntry: false }) !== undefined;
 }
 
 /** Reads a file below a folder without following any link; undefined if it is missing, not regular, too large or not UTF-8. */
 export function readBelow(root: string, path: string, bytesMax: number): string | undefined {
   const folder = openFolder(root, dirname(path));
   if (folder === undefined) return undefined;
-  try {
-    return readIn(folder, basename(path), bytesMax);
-  } finally {
-    closeSync(folder);
-  }
+  using _ = closing(folder);
+  return readIn(folder, basename(path), bytesMax);
 }
 
 /** Reads the same in an opened folder. */
 export function readIn(folder: number, name: string, bytesMax: number): string | undefined {
   const fd = openRegular(folder, name, O_RDONLY, bytesMax);
   if (fd === undefined) return undefined;
-  try {
-    const bytes = readFileSync(fd);
-    const text = bytes.toString();
-    return bytes.length <= bytesMax && Buffer.from(text).equals(bytes) ? text : undefined;
-  } finally {
-    closeSync(fd);
-  }
+  using _ = closing(fd);
+  const bytes = readFileSync(fd);
+  const text = bytes.toString();
+  return bytes.length <= bytesMax && Buffer.from(text).equals(bytes) ? text : undefined;
 }
 
 /** Opens a regular file without other hard links: another link may be visible elsewhere. */
