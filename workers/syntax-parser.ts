@@ -3,7 +3,7 @@ import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ToolError } from '../src/base/errors.ts';
 import type { Limits } from '../src/base/limits.ts';
-import type { Powers, Timer } from '../src/base/powers.ts';
+import { abortAfter, type Powers, type Timer } from '../src/base/powers.ts';
 import type { Candidates } from './code/graph/resolve.ts';
 import type { Inspections, InspectRequest } from './code/inspections.ts';
 import type { RewriteAnswer, RewriteQuestion } from './code/rewriting.ts';
@@ -74,16 +74,13 @@ export class SyntaxParser implements Disposable {
   }
 
   async #request<T>(method: string, request: unknown, timeMs: number, signal: AbortSignal): Promise<T | undefined> {
-    const outOfTime = new AbortController();
-    const timer = this.#powers.after(timeMs, () => outOfTime.abort());
+    using outOfTime = abortAfter(timeMs, this.#powers);
     try {
       return await this.#started().request<T>(method, request, AbortSignal.any([signal, outOfTime.signal]));
     } catch (error) {
       signal.throwIfAborted();
       if (outOfTime.signal.aborted || error instanceof ToolError || error instanceof ErrorResponse) return undefined;
       throw error;
-    } finally {
-      timer.cancel();
     }
   }
 

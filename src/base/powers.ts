@@ -96,6 +96,13 @@ export async function waitUnlessAborted(
   });
 }
 
+/** A signal that aborts `ms` from now, with this reason, unless the block that holds it ends before. */
+export function abortAfter(ms: number, powers: Pick<Powers, 'after'>, reason?: Error) {
+  const controller = new AbortController();
+  const timer = powers.after(ms, () => controller.abort(reason));
+  return { signal: controller.signal, [Symbol.dispose]: () => timer.cancel() };
+}
+
 /** A random number from 0 to 1. */
 export const fraction = ({ secret }: Pick<Powers, 'secret'>): number =>
   Number.parseInt(secret().slice(0, 8), 16) / 2 ** 32;

@@ -4,7 +4,7 @@
  */
 
 import type { Limits } from '../base/limits.ts';
-import type { Powers } from '../base/powers.ts';
+import { abortAfter, type Powers } from '../base/powers.ts';
 import { egressProgram, version } from '../base/runtime.ts';
 import { readSecret } from '../base/secret-source.ts';
 import { Egress } from '../hosts/egress.ts';
@@ -84,27 +84,20 @@ class TraceExporter {
   async #post(body: string): Promise<HttpAnswer> {
     const { egress, limits, powers } = this.#parts;
     const { endpoint: url, headers: sources } = this.#settings;
-    const late = new AbortController();
-    const timer = powers.after(limits.traceExportMs, () =>
-      late.abort(new Error(`no answer within ${limits.traceExportMs} ms`)),
-    );
-    try {
-      const headers = Object.fromEntries(Object.entries(sources).map(([name, it]) => [name, readSecret(it).text]));
-      const asked = {
-        url,
-        method: 'POST',
-        headers: { ...headers, 'content-type': 'application/json' },
-        body,
-        bytesMax: limits.httpBodyBytesMax,
-        withinMs: limits.traceExportMs,
-      };
-      const { answer } = await egress.lend([[this.#rule]], late.signal, async ({ fetch }) => ({
-        answer: await fetch(asked),
-      }));
-      return answer;
-    } finally {
-      timer.cancel();
-    }
+    using late = abortAfter(limits.traceExportMs, powers, new Error(`no answer within ${limits.traceExportMs} ms`));
+    const headers = Object.fromEntries(Object.entries(sources).map(([name, it]) => [name, readSecret(it).text]));
+    const asked = {
+      url,
+      method: 'POST',
+      headers: { ...headers, 'content-type': 'application/json' },
+      body,
+      bytesMax: limits.httpBodyBytesMax,
+      withinMs: limits.traceExportMs,
+    };
+    const { answer } = await egress.lend([[this.#rule]], late.signal, async ({ fetch }) => ({
+      answer: await fetch(asked),
+    }));
+    return answer;
   }
 }
 

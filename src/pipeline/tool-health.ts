@@ -1,7 +1,7 @@
 /** Whether tools could work in a workspace: learned from checks in the hosts of their calls, and from the calls themselves. */
 import { ToolError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
-import type { Powers } from '../base/powers.ts';
+import { abortAfter, type Powers } from '../base/powers.ts';
 import type { HostKey, Hosts, PathView } from '../hosts/hosts.ts';
 import type { JobResult } from '../hosts/job.ts';
 import type { RunRequest } from '../hosts/runs.ts';
@@ -91,20 +91,17 @@ export class ToolHealth {
       ...(isCommand && { bounds: commandBoundsOf(policy, limits) }),
     };
     const hostKey = { tier, workspace, view: viewOf(asker), principal, ...heapOf(policy, tier) };
-    const controller = new AbortController();
     const late = new ToolError('TIMEOUT', `its health check did not finish within ${limits.healthCheckMs} ms`);
-    const timer = powers.after(limits.healthCheckMs, () => controller.abort(late));
+    using inTime = abortAfter(limits.healthCheckMs, powers, late);
     try {
-      const { result } = await hosts.run(hostKey, request, { signal: controller.signal });
-      if (!result.ok) throw controller.signal.aborted ? late : ToolError.fromWire(result.error);
+      const { result } = await hosts.run(hostKey, request, { signal: inTime.signal });
+      if (!result.ok) throw inTime.signal.aborted ? late : ToolError.fromWire(result.error);
       return names.map((it) => [it, healthIn(result.data, it)]);
     } catch (error) {
       if (!(error instanceof ToolError)) throw error;
       // These errors are about the daemon at this moment, not about the tools.
       if (error.code === 'QUEUE_FULL' || error.code === 'SHUTTING_DOWN') return [];
       return names.map((it) => [it, { ok: false, message: error.message }]);
-    } finally {
-      timer.cancel();
     }
   }
 

@@ -4,7 +4,7 @@ import { relative } from 'node:path';
 import { closing } from '../../src/base/disk.ts';
 import { ToolError } from '../../src/base/errors.ts';
 import type { Limits } from '../../src/base/limits.ts';
-import type { Powers } from '../../src/base/powers.ts';
+import { abortAfter, type Powers } from '../../src/base/powers.ts';
 import type { ToolJob } from '../../src/hosts/job.ts';
 import type { DatabaseQuery, DatabaseSchema, Databases, FileSource, Table } from '../../src/tools/context/databases.ts';
 import type { FileChanges } from '../../src/tools/file-changes.ts';
@@ -145,8 +145,7 @@ export class WorkspaceDatabases implements Databases {
 
   async #recover(file: DatabaseFile): Promise<void> {
     const { children, powers, limits } = this.#options;
-    const outOfTime = new AbortController();
-    const timer = powers.after(limits.databaseRecoverMs, () => outOfTime.abort());
+    using outOfTime = abortAfter(limits.databaseRecoverMs, powers);
     try {
       await children.use(outOfTime.signal, async (ask) => {
         await ask('lock', { file, bounds: this.#bounds });
@@ -154,8 +153,6 @@ export class WorkspaceDatabases implements Databases {
       });
     } catch (error) {
       console.error(error); // The next program that opens the file rolls the change back.
-    } finally {
-      timer.cancel();
     }
   }
 

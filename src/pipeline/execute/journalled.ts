@@ -4,7 +4,7 @@
  */
 import { ToolError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
-import type { Powers } from '../../base/powers.ts';
+import { abortAfter, type Powers } from '../../base/powers.ts';
 import type { HostKey, Hosts } from '../../hosts/hosts.ts';
 import type { JobUsage } from '../../hosts/job.ts';
 import type { RunOptions, RunRequest, RunResult } from '../../hosts/runs.ts';
@@ -90,21 +90,15 @@ export async function takeBack(place: HostKey, parts: JournalParts): Promise<Set
 async function rollBack(place: HostKey, folder: string, { hosts, undoJournal, limits, powers }: JournalParts) {
   const keys = undoJournal.cutOff(place.workspace);
   // A signal of its own: the roll-back goes on even if the call that waits for it is aborted.
-  const controller = new AbortController();
-  const timer = powers.after(limits.callTimeoutMs.write, () =>
-    controller.abort(new ToolError('TIMEOUT', 'interrupted calls could not be rolled back in time')),
-  );
-  try {
-    const request = { rollBack: { folder, keys }, lifted: ['.'] };
-    const { result } = await hosts.run(place, request, { signal: controller.signal });
-    const done = result.ok ? (result.data as { done?: unknown }).done : [];
-    const left = keys.filter((it) => !(Array.isArray(done) && done.includes(it)));
-    powers.log.warn({ workspace: place.workspace, calls: keys.length, left }, 'rolling back interrupted calls');
-    for (const key of keys) undoJournal.drop(key);
-    return left;
-  } finally {
-    timer.cancel();
-  }
+  const late = new ToolError('TIMEOUT', 'interrupted calls could not be rolled back in time');
+  using inTime = abortAfter(limits.callTimeoutMs.write, powers, late);
+  const request = { rollBack: { folder, keys }, lifted: ['.'] };
+  const { result } = await hosts.run(place, request, { signal: inTime.signal });
+  const done = result.ok ? (result.data as { done?: unknown }).done : [];
+  const left = keys.filter((it) => !(Array.isArray(done) && done.includes(it)));
+  powers.log.warn({ workspace: place.workspace, calls: keys.length, left }, 'rolling back interrupted calls');
+  for (const key of keys) undoJournal.drop(key);
+  return left;
 }
 
 async function isTakenBack(key: string, place: HostKey, parts: JournalParts): Promise<boolean> {

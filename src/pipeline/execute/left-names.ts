@@ -5,7 +5,7 @@
 import * as z from 'zod';
 import { ToolError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
-import type { Powers } from '../../base/powers.ts';
+import { abortAfter, type Powers } from '../../base/powers.ts';
 import { runByOf } from '../../base/protected-names.ts';
 import { showLine, visible, visibleInLine } from '../../base/text/shown-text.ts';
 import type { Hosts, PathView } from '../../hosts/hosts.ts';
@@ -80,8 +80,7 @@ export class LeftNames {
     const view = viewOf(call);
     const input = { commits: commits.slice(0, COMMITS_MAX), files: files.slice(0, FILES_MAX) };
     const bounds = commandBoundsOf(call.policyNow(), limits, 'read_only');
-    const late = new AbortController();
-    const timer = powers.after(KNOWN_MS, () => late.abort(new ToolError('TIMEOUT', 'git took too long')));
+    using late = abortAfter(KNOWN_MS, powers, new ToolError('TIMEOUT', 'git took too long'));
     try {
       const place = { tier: 'execute', workspace, view } as const;
       const request = { tool: 'git_known_texts', input, bounds, readOnly: true };
@@ -91,8 +90,6 @@ export class LeftNames {
     } catch (error) {
       powers.log.warn({ error }, 'whether a commit of the person holds a file is not known');
       return NOTHING_KNOWN;
-    } finally {
-      timer.cancel();
     }
   }
 

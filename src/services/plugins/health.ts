@@ -1,6 +1,7 @@
 /** Health checks of plugins: a function of the module that an operator's `status --health` has run, which can call no tool. */
 import { ToolError, toToolError } from '../../base/errors.ts';
 import type { PluginCode } from '../../base/plugin-code.ts';
+import { abortAfter } from '../../base/powers.ts';
 import { isolateProgram } from '../../base/runtime.ts';
 import { isRecord } from '../../base/text/values.ts';
 import { Isolates } from '../../hosts/isolates.ts';
@@ -38,22 +39,20 @@ export class PluginHealth {
 
   async #problemsOf(plugin: Plugin, tool: ManifestTool, isolates: Isolates): Promise<string[]> {
     const { limits, powers, stateDir } = this.#daemon;
-    const controller = new AbortController();
     const late = new ToolError('TIMEOUT', `no answer within ${limits.healthCheckMs} ms`);
-    const timer = powers.after(limits.healthCheckMs, () => controller.abort(late));
+    using inTime = abortAfter(limits.healthCheckMs, powers, late);
+    const { signal } = inTime;
     try {
       const isolate = { tools: [], memoryMb: MEMORY_MB, cpuMs: limits.healthCheckMs, resultBytes: RESULT_BYTES };
       const job = { tool: tool.name, input: {}, isolate, plugin: codeOf(plugin, tool) };
       const owner = { session: 'health', workspace: stateDir };
-      const { result } = await isolates.run(owner, job, { signal: controller.signal });
-      const failure = controller.signal.aborted ? late.message : result.ok ? undefined : result.error.message;
+      const { result } = await isolates.run(owner, job, { signal });
+      const failure = signal.aborted ? late.message : result.ok ? undefined : result.error.message;
       const said = failure ?? (result.ok ? problemIn(result.data) : undefined);
       return said === undefined ? [] : [`${tool.name}: ${said.slice(0, MESSAGE_CHARS)}`];
     } catch (error) {
-      const { message } = toToolError(controller.signal.aborted ? controller.signal.reason : error);
+      const { message } = toToolError(signal.aborted ? signal.reason : error);
       return [`${tool.name}: ${message.slice(0, MESSAGE_CHARS)}`];
-    } finally {
-      timer.cancel();
     }
   }
 }

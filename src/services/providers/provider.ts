@@ -4,7 +4,7 @@
  */
 
 import { ToolError } from '../../base/errors.ts';
-import { fraction, type Powers, type Timer } from '../../base/powers.ts';
+import { abortAfter, fraction, type Powers, type Timer } from '../../base/powers.ts';
 import { providedData } from '../../base/provided-data.ts';
 import type { Host, JobEnd } from '../../hosts/host.ts';
 import type { HostMasks } from '../../hosts/host-masks.ts';
@@ -263,17 +263,15 @@ export class Provider {
     const { limits, powers } = this.#parts;
     const { host } = this;
     if (!host) return;
-    const controller = new AbortController();
-    const timer = powers.after(limits.healthCheckMs, () => controller.abort());
+    using late = abortAfter(limits.healthCheckMs, powers);
     this.#isPinging = true;
     try {
-      const end = await host.run({ health: [] }, { signal: controller.signal });
-      if (controller.signal.aborted) throw new Error(`no answer within ${limits.healthCheckMs} ms`);
+      const end = await host.run({ health: [] }, { signal: late.signal });
+      if (late.signal.aborted) throw new Error(`no answer within ${limits.healthCheckMs} ms`);
       // A process that ended is started anew already.
       if (!('crashed' in end) && !end.result.ok) throw new Error(end.result.error.message);
     } finally {
       this.#isPinging = false;
-      timer.cancel();
     }
   }
 
