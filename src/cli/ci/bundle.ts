@@ -1,6 +1,6 @@
 /** `ringfence policy bundle build|sign|verify`: works on files without a daemon. Each returns the exit code: 0, or 2 if a file is refused. */
 
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempDisposableSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { defaultLimits as limits } from '../../base/limits.ts';
@@ -73,12 +73,8 @@ export async function bundleVerify(
 
 /** Throws PolicyError if the policy of a bundle is not valid here. */
 export function assertLoadable(bundle: PolicyBundle): void {
-  const folder = mkdtempSync(join(tmpdir(), 'ringfence-policy-'));
-  try {
-    readPolicy(unpackBundle(bundle, folder), { effectsOf });
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
+  using folder = mkdtempDisposableSync(join(tmpdir(), 'ringfence-policy-'));
+  readPolicy(unpackBundle(bundle, folder.path), { effectsOf });
 }
 
 function read(path: string): PolicyBundle {

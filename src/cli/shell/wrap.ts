@@ -4,7 +4,7 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempDisposableSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { bin, entry } from '../../base/runtime.ts';
@@ -58,17 +58,13 @@ export async function wrap(
   makeStateDir(stateDir);
   removeAbandoned(stateDir);
   // Not in /tmp: Gemini CLI reads no settings below a folder that others may write.
-  const folder = mkdtempSync(join(stateDir, `${FOLDER}${process.pid}-`));
-  try {
-    const start = plan(agent, { folder, root, caller });
-    mkdirSync(join(folder, 'bin'));
-    for (const { path, text, mode } of start.files) writeFileSync(path, text, { mode, flag: 'wx' });
-    const env = { ...caller.env, ...start.set };
-    writeFileSync(join(folder, ENVIRONMENT), JSON.stringify(env), { mode: 0o600, flag: 'wx' });
-    return await run(start, env);
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
+  using folder = mkdtempDisposableSync(join(stateDir, `${FOLDER}${process.pid}-`));
+  const start = plan(agent, { folder: folder.path, root, caller });
+  mkdirSync(join(folder.path, 'bin'));
+  for (const { path, text, mode } of start.files) writeFileSync(path, text, { mode, flag: 'wx' });
+  const env = { ...caller.env, ...start.set };
+  writeFileSync(join(folder.path, ENVIRONMENT), JSON.stringify(env), { mode: 0o600, flag: 'wx' });
+  return await run(start, env);
 }
 
 /** Folders of runs, by the id of their process. */

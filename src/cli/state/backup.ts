@@ -2,7 +2,15 @@
  * `ringfence backup` and `ringfence restore`: the state directory as one file, and back. A daemon may run while its
  * state is copied; none may while it is replaced.
  */
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempDisposableSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { systemPowers } from '../../base/powers.ts';
 import { version } from '../../base/runtime.ts';
@@ -27,12 +35,8 @@ export async function backup(file: string, { json }: BackupFlags, { flags, env, 
   if (existsSync(path)) throw new CliError(EXIT.USAGE, `${harmless(path)} exists; choose another name`);
   if (!existsSync(stateDir))
     throw new CliError(EXIT.USAGE, `there is no state directory ${harmless(stateDir)}; choose one with --state`);
-  const folder = makeFolderIn(dirname(path), 'backup');
-  try {
-    await packState(stateDir, { file: path, folder, version }, systemPowers());
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
+  using folder = makeFolderIn(dirname(path), 'backup');
+  await packState(stateDir, { file: path, folder: folder.path, version }, systemPowers());
   const { size: bytes } = statSync(path);
   if (json) printJson({ file: path, bytes, stateDir });
   else {
@@ -48,18 +52,14 @@ export async function restore(file: string, { json }: BackupFlags, { flags, env,
   const path = resolve(cwd, file);
   if (!existsSync(path)) throw new CliError(EXIT.USAGE, `there is no file ${harmless(path)}`);
   mkdirSync(dirname(stateDir), { recursive: true, mode: 0o700 });
-  const folder = makeFolderIn(dirname(stateDir), 'restore');
-  try {
-    await unpackState(path, folder);
-    assertBackup(folder, path);
-    const previousState = replaceState(stateDir, folder);
-    if (json) printJson({ stateDir, kept: previousState ?? null });
-    else {
-      print(`${harmless(stateDir)} is as it was when ${harmless(path)} was written`);
-      if (previousState !== undefined) print(`What was there before is in ${harmless(previousState)}.`);
-    }
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
+  using folder = makeFolderIn(dirname(stateDir), 'restore');
+  await unpackState(path, folder.path);
+  assertBackup(folder.path, path);
+  const previousState = replaceState(stateDir, folder.path);
+  if (json) printJson({ stateDir, kept: previousState ?? null });
+  else {
+    print(`${harmless(stateDir)} is as it was when ${harmless(path)} was written`);
+    if (previousState !== undefined) print(`What was there before is in ${harmless(previousState)}.`);
   }
   return EXIT.OK;
 }
@@ -102,9 +102,9 @@ function replaceState(stateDir: string, fresh: string): string | undefined {
 }
 
 /** A new folder that only its owner can enter. Throws CliError if there can be none. */
-function makeFolderIn(parent: string, purpose: string): string {
+function makeFolderIn(parent: string, purpose: string) {
   try {
-    return mkdtempSync(join(parent, `.ringfence-${purpose}-`));
+    return mkdtempDisposableSync(join(parent, `.ringfence-${purpose}-`));
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     throw new CliError(EXIT.USAGE, `nothing can be written in ${harmless(parent)}: ${code}`);

@@ -1,5 +1,5 @@
 /** Checks that this machine lets a command have copies of repository configs, with a sandbox that holds nothing else. */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempDisposableSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
@@ -18,14 +18,10 @@ const LOOK = 'echo; read -r _; [ -L "$0" ]';
 /** Tells why copies do not work; undefined if they do. */
 export async function whyNoGitCopies(powers: Powers): Promise<string | undefined> {
   if (findProgram('bwrap') === undefined) return 'there is no program `bwrap`';
-  const folder = mkdtempSync(join(tmpdir(), 'ringfence-git-'));
-  try {
-    mkdirSync(join(folder, '.git'));
-    writeFileSync(join(folder, CONFIG), '');
-    return (await isLaidIn(folder, powers)) ? undefined : 'a link could not be mounted in a sandbox';
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  using folder = mkdtempDisposableSync(join(tmpdir(), 'ringfence-git-'));
+  mkdirSync(join(folder.path, '.git'));
+  writeFileSync(join(folder.path, CONFIG), '');
+  return (await isLaidIn(folder.path, powers)) ? undefined : 'a link could not be mounted in a sandbox';
 }
 
 async function isLaidIn(folder: string, powers: Powers): Promise<boolean> {
