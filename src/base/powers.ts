@@ -108,13 +108,9 @@ export const fraction = ({ secret }: Pick<Powers, 'secret'>): number =>
   Number.parseInt(secret().slice(0, 8), 16) / 2 ** 32;
 
 /** Whether `promise` settles within `ms`; it never rejects. */
-export function settlesWithin(
-  promise: Promise<unknown>,
-  ms: number,
-  { after }: Pick<Powers, 'after'>,
-): Promise<boolean> {
+export function settlesWithin(promise: Promise<unknown>, ms: number, powers: Pick<Powers, 'after'>): Promise<boolean> {
   return new Promise((resolve) => {
-    const timer = after(ms, () => resolve(false));
+    const timer = powers.after(ms, () => resolve(false));
     const settled = () => {
       timer.cancel();
       resolve(true);

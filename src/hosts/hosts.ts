@@ -1,7 +1,7 @@
 /** The tier hosts of a daemon: slots choose the host of a call, runs run the call in it. */
 import type { HostStatus } from '../base/call.ts';
 import { ToolError } from '../base/errors.ts';
-import type { Powers } from '../base/powers.ts';
+import { type Powers, settlesWithin } from '../base/powers.ts';
 import type { OutsideProgram } from '../base/protected-names.ts';
 import type { Egress } from './egress.ts';
 import { type CoarseIn, type HostKey, HostMasks, NO_VIEW, type UnfollowedIn } from './host-masks.ts';
@@ -78,15 +78,8 @@ export class Hosts implements AsyncDisposable {
       const { host } = this.#slots.of(writer);
       return host?.takesJobs ? host.shadow : undefined;
     };
-    if (!shadowOf()) await this.#atMost(this.#limits.shadowBeginMs, this.prepareShadow(writer, true));
+    if (!shadowOf()) await settlesWithin(this.prepareShadow(writer, true), this.#limits.shadowBeginMs, this.#powers);
     return shadowOf()?.begin() ?? 'not-ready';
-  }
-
-  async #atMost(ms: number, work: Promise<void>): Promise<void> {
-    const late = Promise.withResolvers<void>();
-    const timer = this.#powers.after(ms, late.resolve);
-    await Promise.race([work, late.promise]);
-    timer.cancel();
   }
 
   /** Tools of ours are about to write paths of a workspace, until the result is called. */

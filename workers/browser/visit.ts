@@ -2,7 +2,7 @@
 
 import { ToolError } from '../../src/base/errors.ts';
 import type { Limits } from '../../src/base/limits.ts';
-import type { Powers } from '../../src/base/powers.ts';
+import { type Powers, settlesWithin } from '../../src/base/powers.ts';
 import { isRecord } from '../../src/base/text/values.ts';
 import {
   NOTE_CHARS_MAX,
@@ -165,10 +165,7 @@ class Visit {
       if (isTrue()) return true;
       const restMs = untilMs - powers.monotonicMs();
       if (restMs <= 0) return false;
-      const late = Promise.withResolvers<void>();
-      const timer = powers.after(restMs, late.resolve);
-      await Promise.race([this.#events.changed, late.promise]);
-      timer.cancel();
+      await settlesWithin(this.#events.changed, restMs, powers);
     }
   }
 

@@ -1,6 +1,6 @@
 /** What a connection to a server does, whatever kind of server it is. */
 import type { Limits } from '../../src/base/limits.ts';
-import type { Powers } from '../../src/base/powers.ts';
+import { type Powers, settlesWithin } from '../../src/base/powers.ts';
 import type { AskedOfServer, ServerAnswer } from '../../src/tools/context/databases.ts';
 import type { Connector } from './connector.ts';
 
@@ -14,10 +14,7 @@ export interface SessionParts {
 
 /** Waits for work with a server, but not for ever: one that lies may never answer. Never rejects. */
 export async function settled(work: Promise<unknown>, { limits, powers }: SessionParts): Promise<void> {
-  const late = Promise.withResolvers<void>();
-  const timer = powers.after(limits.databaseEndMs, late.resolve);
-  await Promise.race([work.catch(() => {}), late.promise]); // Rejects if the connection is lost.
-  timer.cancel();
+  await settlesWithin(work, limits.databaseEndMs, powers); // The work rejects if the connection is lost.
 }
 
 /** One login, used by one call at a time. */

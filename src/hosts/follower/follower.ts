@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
 import type { Limits } from '../../base/limits.ts';
 import { nativeProgram } from '../../base/native-programs.ts';
-import type { Powers } from '../../base/powers.ts';
+import { type Powers, settlesWithin } from '../../base/powers.ts';
 import { type Beyond, type Change, type FollowRecord, FollowRecords } from './records.ts';
 import { isShared } from './shared.ts';
 import type { WalkMarks } from './walk-marks.ts';
@@ -106,7 +106,7 @@ export class Follower implements Disposable {
   /** Starts the process if it is not there; resolves when all folders are followed, it can't be had, or it takes too long. */
   async start(): Promise<void> {
     this.#startAgain();
-    await this.#inTime(this.#ready.promise, READY_MS);
+    await settlesWithin(this.#ready.promise, READY_MS, this.#options.powers);
   }
 
   /** The first walk of the workspace is over, so that a later death of the daemon is not due to it. */
@@ -122,8 +122,9 @@ export class Follower implements Disposable {
   async settled(): Promise<boolean> {
     this.#startAgain();
     if (this.#state !== 'following') return false;
+    const { limits, powers } = this.#options;
     const answer = this.#ask();
-    return (await this.#inTime(answer, this.#options.limits.watchAnswerMs)) === true && this.#state === 'following';
+    return (await settlesWithin(answer, limits.watchAnswerMs, powers)) && (await answer) && this.#state === 'following';
   }
 
   [Symbol.dispose](): void {
@@ -142,18 +143,6 @@ export class Follower implements Disposable {
     this.#answer = Promise.withResolvers();
     this.#child?.stdin.write('?');
     return this.#answer.promise;
-  }
-
-  async #inTime<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
-    let timer: { cancel(): void } | undefined;
-    const late = new Promise<undefined>((resolve) => {
-      timer = this.#options.powers.after(ms, () => resolve(undefined));
-    });
-    try {
-      return await Promise.race([promise, late]);
-    } finally {
-      timer?.cancel();
-    }
   }
 
   #startAgain(): void {
