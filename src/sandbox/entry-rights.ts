@@ -39,8 +39,10 @@ export function reachable(folders: readonly string[], workspace: string): readon
 /** Uid shown inside if the real one is 0 and root owns the workspace. */
 export const SHOWN_ID = 1000;
 
+export type UserIds = { uid?: number; gid?: number; shownId?: number };
+
 /** User of a host's launcher: the workspace's owner, so that it has no more rights than that, unless the owner is root. */
-export function identity(workspace: string): { uid?: number; gid?: number; shownId?: number } {
+export function identity(workspace: string): UserIds {
   if (process.getuid?.() !== 0) return {};
   const { uid, gid } = statSync(workspace);
   return uid === 0 ? { shownId: SHOWN_ID } : { uid, gid };

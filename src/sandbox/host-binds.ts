@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { closing } from '../base/disk.ts';
 import { isInside } from '../base/paths.ts';
 import { areCovered, isBoundFrom, NotInPlace } from './binds-in-place.ts';
-import { identity } from './entry-rights.ts';
+import { identity, type UserIds } from './entry-rights.ts';
 import type { CoveringMount, Mount } from './mount.ts';
 import { mountsOf } from './proc.ts';
 
@@ -16,7 +16,7 @@ export interface HostBinds {
   /** All mounts on paths in the workspace except the workspace itself. */
   readonly covers: readonly CoveringMount[];
   /** User that the process was started as: the owner of the workspace's folder at that time. */
-  readonly owner: ReturnType<typeof identity>;
+  readonly owner: UserIds;
 }
 
 /** Selects the mounts of a profile to check; undefined if it shows no workspace. */

@@ -6,7 +6,7 @@ import type { Limits } from '../base/limits.ts';
 import { nativeProgram } from '../base/native-programs.ts';
 import type { HostGroup } from './cgroup/cgroup.ts';
 import type { Gate } from './command/prologue.ts';
-import type { identity } from './entry-rights.ts';
+import type { UserIds } from './entry-rights.ts';
 import { findProgram } from './find-program.ts';
 import type { HostBinds } from './host-binds.ts';
 import { boundsPidsByNamespace } from './kernel.ts';
@@ -61,12 +61,7 @@ const mayMount = (): boolean => {
 /** Builds the launch. The process enters its control group as our user, before it changes user, and never runs outside the group. */
 export function toLaunch(
   program: readonly string[],
-  {
-    uid,
-    gid,
-    group,
-    isForeign = true,
-  }: ReturnType<typeof identity> & { group?: HostGroup | undefined; isForeign?: boolean },
+  { uid, gid, group, isForeign = true }: UserIds & { group?: HostGroup | undefined; isForeign?: boolean },
 ): Launch {
   const user = uid === undefined || gid === undefined ? {} : { user: { uid, gid } };
   if (!group) return { before: [], program, isForeign, ...user };

@@ -18,7 +18,7 @@ import {
 import type { HostGroup } from './cgroup/cgroup.ts';
 import { foldersOf } from './cgroup/files.ts';
 import { EGRESS_PORT } from './door.ts';
-import { identity, ownerOf, reachable, shownIds } from './entry-rights.ts';
+import { identity, ownerOf, reachable, shownIds, type UserIds } from './entry-rights.ts';
 import { certificateVariables, JAVA_STORE } from './etc/certificates.ts';
 import { OwnEtc } from './etc/own-etc.ts';
 import type { GivenSettings } from './etc/settings.ts';
@@ -225,7 +225,7 @@ function requestsOf(options: LauncherOptions, { log }: Powers) {
   });
   for (const path of etc.withoutCertificates)
     log.warn({ path }, 'no certificates of authorities can be read here; commands do not trust them');
-  const ownFilesOf = ({ uid, gid }: ReturnType<typeof identity>, filesFd: number | undefined) => {
+  const ownFilesOf = ({ uid, gid }: UserIds, filesFd: number | undefined) => {
     if (uid === undefined || gid === undefined) return etc.ofOwn();
     // Sandboxes within a host's show what that shows; a host that is not confined could not open them.
     return filesFd === undefined ? [] : etc.ofOther({ uid, gid }, filesFd);

@@ -8,6 +8,7 @@ import type { Rule } from '../../src/policy/schema.ts';
 import { NO_MASKS } from '../../src/sandbox/masks.ts';
 import { builtinTools } from '../../src/tools/builtin.ts';
 import { type Tool, tierOfCall } from '../../src/tools/tool.ts';
+import { decode, encode } from '../../src/wire/protocol/codec.ts';
 import { Anchor } from '../../workers/context/anchor.ts';
 import { WorkerContext } from '../../workers/context/context.ts';
 import { Ripgrep } from '../../workers/search/ripgrep.ts';
@@ -49,7 +50,7 @@ export function toolRunner({
     });
   return {
     servers,
-    /** Runs a tool; gives its data, parsed by its output schema. */
+    /** Runs a tool; gives its data, parsed by its output schema, as it leaves a host. */
     async run<D = Record<string, never>>(
       name: keyof typeof builtinTools,
       input: Record<string, unknown>,
@@ -60,7 +61,7 @@ export function toolRunner({
       const needsPlan = tool.before?.plan && tierOfCall(tool, parsed) !== 'read_only';
       const planned = needsPlan ? await tool.before?.plan?.(parsed, contextOf(own)) : undefined;
       const data = await tool.run?.(parsed, contextOf(own, planned));
-      return tool.output.parse(data) as D;
+      return decode(encode(tool.output.parse(data)), limits) as D;
     },
   };
 }

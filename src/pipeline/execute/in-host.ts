@@ -146,11 +146,7 @@ function placeOf(
   call: ClearedCall,
   { policy, view }: { policy: Policy; view: HostKey['view'] },
   parts: ExecuteParts,
-): {
-  place: HostKey;
-  keeper?: RetainedSession | undefined;
-  reach?: Pick<RunTerms, 'network' | 'door' | 'services' | 'keys'>;
-} {
+): { place: HostKey; keeper?: RetainedSession; reach?: Pick<RunTerms, 'network' | 'door' | 'services' | 'keys'> } {
   const { tier, tool } = call.checked;
   const hostTier = hostTierOf(tool, tier);
   const heap = hostTier === 'execute' ? {} : heapOf(policy, tier);
