@@ -97,7 +97,11 @@ export async function waitUnlessAborted(
 }
 
 /** A signal that aborts `ms` from now, with this reason, unless the block that holds it ends before. */
-export function abortAfter(ms: number, powers: Pick<Powers, 'after'>, reason?: Error) {
+export function abortAfter(
+  ms: number,
+  powers: Pick<Powers, 'after'>,
+  reason?: Error,
+): Disposable & { readonly signal: AbortSignal } {
   const controller = new AbortController();
   const timer = powers.after(ms, () => controller.abort(reason));
   return { signal: controller.signal, [Symbol.dispose]: () => timer.cancel() };

@@ -9,6 +9,7 @@ import { isGitState } from '../../src/base/paths.ts';
 import type { Contents } from './contents.ts';
 import {
   type Entry,
+  type FileEntry,
   gitDirOf,
   insideGit,
   isObjectPath,
@@ -274,12 +275,21 @@ export class ShadowTree {
     return [...names].filter((it) => it !== path && !this.#isSettled(it, stat));
   }
 
+  /** A name stands for another file, or for none: what was written before through it shows at the other names only. */
+  #leave(path: string, old: FileEntry, entry: Entry | undefined): void {
+    const inode = inodeOf(old);
+    const names = this.#linked.get(inode);
+    if (!names?.has(path) || (entry?.type === 'file' && inodeOf(entry) === inode)) return;
+    names.delete(path);
+    if (names.size === 0) this.#linked.delete(inode);
+    for (const other of names) this.#note(other, false);
+  }
+
   /** Names that a file had when it had only one, and so was not listed. */
   #namesOf(inode: number): readonly string[] {
     if (!this.#byInode) {
       this.#byInode = new Map();
-      for (const [path, entry] of this.entries)
-        if (entry.type === 'file') this.#byInode.set(Number.parseInt(entry.stamp, 10), path);
+      for (const [path, entry] of this.entries) if (entry.type === 'file') this.#byInode.set(inodeOf(entry), path);
     }
     const path = this.#byInode.get(inode);
     return path === undefined ? [] : [path];
@@ -296,7 +306,10 @@ export class ShadowTree {
     this.onReplaced(path, old);
     if (entry && isIgnored) this.#inIgnored.add(path);
     else this.#inIgnored.delete(path);
-    if (old?.type === 'file') this.#files -= 1;
+    if (old?.type === 'file') {
+      this.#files -= 1;
+      this.#leave(path, old, entry);
+    }
     if (entry?.type === 'file') this.#files += 1;
     const siblings = this.#children.get(parentOf(path)) ?? new Set();
     if (!old !== !entry) this.#count(entry ? path.length : -path.length);
@@ -323,6 +336,8 @@ export class ShadowTree {
     }
   }
 }
+
+const inodeOf = ({ stamp }: FileEntry): number => Number.parseInt(stamp, 10);
 
 /** Names between two pauses, about 10 ms of work. */
 const STEP = 200;

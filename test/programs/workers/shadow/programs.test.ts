@@ -51,6 +51,9 @@ const has = (program: string) => ['/usr/bin', '/bin', '/usr/local/bin'].some((it
 /** What `rm -rf .git` removes in a sandbox, where the rest is mounted. */
 const RM_GIT = 'find .git -mindepth 1 -maxdepth 1 ! -name config ! -name hooks ! -name info -exec rm -rf {} +';
 
+/** One file by three names. */
+const PAIRS = 'mkdir pairs; echo pair > pair1; ln pair1 pair2; ln pair1 pairs/pair3';
+
 const FULL: [string, string, string?][] = [
   ['rm -rf .git', RM_GIT],
   ['rm -rf .git with packs', `${RM_GIT}; rm -rf src`, 'git gc -q; git commit -qm loose --allow-empty'],
@@ -91,7 +94,14 @@ const FULL: [string, string, string?][] = [
   ['mv of directories', 'mv src lib; mkdir src; mv lib/deep src/'],
   ['mv over a file', 'mv own.txt second.txt'],
   ['ln', 'ln own.txt hard; ln -s own.txt soft; echo more >> hard'],
-  ['a hard link that was there', 'echo more >> pair1', 'echo pair > pair1; ln pair1 pair2'],
+  ['a hard link that was there', 'echo more >> pair1', PAIRS],
+  ['a hard link that is written and replaced', 'echo more >> pair1; echo third > n; mv n pair1', PAIRS],
+  ['a hard link that is written and removed', 'echo more >> pair1; rm pair1', PAIRS],
+  ['a hard link that is written and goes with its folder', 'echo more >> pairs/pair3; rm -r pairs', PAIRS],
+  ['a hard link whose folder is made anew', 'echo more >> pairs/pair3; mv pairs p; rm -r p; mkdir pairs', PAIRS],
+  ['a hard link whose folder becomes a file', 'echo more >> pairs/pair3; rm -r pairs; echo file > pairs', PAIRS],
+  ['a hard link that is moved, written and removed', 'mv pair1 p; echo more >> p; rm p', PAIRS],
+  ['a hard link that gets other permissions and is removed', 'chmod 600 pair1; rm pair1', PAIRS],
   ['rm -rf', 'rm -rf src bin data'],
   ['rm -rf of everything but git', 'rm -rf src bin data empty *.txt main.c Makefile dangling .gitignore'],
   ['tar', 'tar cf all.tar src; mkdir x; tar xf all.tar -C x; rm all.tar'],
