@@ -75,12 +75,12 @@ export class ShadowBench implements Disposable {
   }
 
   async begin(run: number): Promise<ShadowState> {
-    await this.#follower.settled();
+    await until(() => this.#follower.settled());
     return this.shadow.begin(run);
   }
 
   async end(run: number, key: string | undefined): Promise<CommandReport | 'lost' | undefined> {
-    await this.#follower.settled();
+    await until(() => this.#follower.settled());
     return this.shadow.end(run, key);
   }
 

@@ -63,6 +63,8 @@ export class ShadowTree {
   #pathChars = 0;
   /** Paths of files with several names, by inode. */
   readonly #linked = new Map<number, Set<string>>();
+  /** Files of which all names are to be looked at in this pass of a refresh. */
+  readonly #spread = new Set<number>();
   /** One name of each file, as of this refresh; made when it is needed. */
   #byInode: Map<number, string> | undefined;
   #files = 0;
@@ -105,6 +107,7 @@ export class ShadowTree {
   *refreshInSteps(): Generator<void> {
     let count = 0;
     while (this.#dirty.size > 0) {
+      this.#spread.clear();
       for (const path of [...this.#dirty.keys()].sort()) {
         const hasCome = this.#dirty.get(path);
         if (hasCome === undefined) continue;
@@ -155,10 +158,10 @@ export class ShadowTree {
     if (unknown) {
       this.#set(path, { type: 'unknown', why: unknown, isTree: stat.isDirectory() });
     } else if (stat.isDirectory()) this.#refreshDirectory(path, stat, isIgnored, hasCome || old?.type !== 'directory');
+    else if (this.#isPack(path)) this.#set(path, OBJECT, isIgnored);
     else {
-      for (const other of this.#otherNames(path, stat)) this.#note(other, false);
-      const looking = { old, isDirty: true, isIgnored };
-      this.#set(path, this.#isPack(path) ? OBJECT : this.#options.contents.look(path, stat, looking), isIgnored);
+      this.#noteOtherNames(path, stat);
+      this.#set(path, this.#options.contents.look(path, stat, { old, isDirty: true, isIgnored }), isIgnored);
     }
   }
 
@@ -263,16 +266,16 @@ export class ShadowTree {
     this.#ignored.set(parentOf(path), text);
   }
 
-  /** Other known names of the same file: a write through one of them is told of that one only. */
-  #otherNames(path: string, stat: fs.Stats): string[] {
-    if (!stat.isFile()) return [];
+  /** Has the other known names of a file looked at: a write through one of them is told of that one only. */
+  #noteOtherNames(path: string, stat: fs.Stats): void {
+    if (!stat.isFile()) return;
     const known = this.#linked.get(stat.ino);
-    if (!known && stat.nlink < 2) return [];
+    if (!known && stat.nlink < 2) return;
     const names = known ?? new Set(this.#namesOf(stat.ino));
     this.#linked.set(stat.ino, names);
-    if (names.has(path) && this.#isSettled(path, stat)) return [];
+    if (names.has(path) && this.#isSettled(path, stat)) return;
     names.add(path);
-    return [...names].filter((it) => it !== path && !this.#isSettled(it, stat));
+    this.#noteAll(stat.ino, names, path);
   }
 
   /** A name stands for another file, or for none: what was written before through it shows at the other names only. */
@@ -282,7 +285,14 @@ export class ShadowTree {
     if (!names?.has(path) || (entry?.type === 'file' && inodeOf(entry) === inode)) return;
     names.delete(path);
     if (names.size === 0) this.#linked.delete(inode);
-    for (const other of names) this.#note(other, false);
+    this.#noteAll(inode, names, path);
+  }
+
+  /** Once in a pass: a file may have ten thousand names, and all of them may change. */
+  #noteAll(inode: number, names: ReadonlySet<string>, except: string): void {
+    if (this.#spread.has(inode)) return;
+    this.#spread.add(inode);
+    for (const it of names) if (it !== except) this.#note(it, false);
   }
 
   /** Names that a file had when it had only one, and so was not listed. */

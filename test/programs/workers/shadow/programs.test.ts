@@ -51,6 +51,8 @@ const has = (program: string) => ['/usr/bin', '/bin', '/usr/local/bin'].some((it
 /** What `rm -rf .git` removes in a sandbox, where the rest is mounted. */
 const RM_GIT = 'find .git -mindepth 1 -maxdepth 1 ! -name config ! -name hooks ! -name info -exec rm -rf {} +';
 
+/** A clone whose packs are hard links, as git makes them. */
+const CLONE = 'git gc -q; git clone -q . copy';
 /** One file by three names. */
 const PAIRS = 'mkdir pairs; echo pair > pair1; ln pair1 pair2; ln pair1 pairs/pair3';
 
@@ -101,6 +103,7 @@ const FULL: [string, string, string?][] = [
   ['a hard link whose folder is made anew', 'echo more >> pairs/pair3; mv pairs p; rm -r p; mkdir pairs', PAIRS],
   ['a hard link whose folder becomes a file', 'echo more >> pairs/pair3; rm -r pairs; echo file > pairs', PAIRS],
   ['a hard link that is moved, written and removed', 'mv pair1 p; echo more >> p; rm p', PAIRS],
+  ['a clone that shares packs', 'touch .git/objects/pack/* copy/.git/objects/pack/*; echo x > own.txt', CLONE],
   ['a hard link that gets other permissions and is removed', 'chmod 600 pair1; rm pair1', PAIRS],
   ['rm -rf', 'rm -rf src bin data'],
   ['rm -rf of everything but git', 'rm -rf src bin data empty *.txt main.c Makefile dangling .gitignore'],
