@@ -50,6 +50,8 @@ test('a host that is killed in the middle of a call leaves every file as it was,
   await using daemon = await startDaemon();
   await using client = await daemon.connect();
   fill(daemon.workspace, 'old');
+  // The host of writes, which is to be killed, and its folder of journals.
+  await dataOf(client.call('file_write', { path: 'awake', content: '' }));
   let crashed = 0;
   for (let round = 0; round < 30; round++) {
     const pid = await writeHost(client).catch(() => 0);
