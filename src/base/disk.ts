@@ -1,5 +1,5 @@
 /** Free space of a disk, how much of it is reserved for the daemon's records, files that are open or replaced in one step. */
-import { closeSync, mkdirSync, openSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { closeSync, constants, mkdirSync, openSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Limits } from './limits.ts';
 
@@ -50,3 +50,8 @@ export const closing = (fd: number): { readonly fd: number } & Disposable => ({
 
 /** Opens a file or folder until the end of the block. Throws file system errors. */
 export const openFile = (...given: Parameters<typeof openSync>) => closing(openSync(...given));
+
+const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
+
+/** The same to read it: no link is followed at its last name, and no pipe waited for. */
+export const openToRead = (path: string | Buffer) => openFile(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);

@@ -273,9 +273,9 @@ function recordOf(
   return found;
 }
 
-/** Most directories that `status` lists as hidden completely. */
 /** Most policy problems recorded for one failed reload. */
 const PROBLEMS_MAX = 16;
+/** Most directories that `status` lists as hidden completely. */
 const COARSE_MAX = 100;
 
 async function statusFor(session: Session, params: Params<'status'>, parts: MethodParts): Promise<object> {

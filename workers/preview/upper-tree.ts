@@ -1,6 +1,6 @@
 /** Reads what a command left in its overlay. The command may have put links anywhere: none is followed. */
 import * as fs from 'node:fs';
-import { openFile } from '../../src/base/disk.ts';
+import { openToRead } from '../../src/base/disk.ts';
 import { ToolError } from '../../src/base/errors.ts';
 import type { EntryType } from '../../src/tools/tool.ts';
 import { below, codeOf, toAccessError } from '../context/anchor.ts';
@@ -8,7 +8,7 @@ import { typeOf } from '../context/targets.ts';
 import { makeDirectory } from '../undo/changes.ts';
 import { join, OpenDirectory } from '../undo/trees.ts';
 
-const { COPYFILE_EXCL, COPYFILE_FICLONE, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
+const { COPYFILE_EXCL, COPYFILE_FICLONE, O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = fs.constants;
 const SET_ID_BITS = 0o6000;
 
 interface Spot {
@@ -61,7 +61,7 @@ export class UpperTree implements Disposable {
   /** The bytes of a file; undefined if it is no file or has more than `bytesMax`. */
   read(path: string, bytesMax: number): Buffer | undefined {
     return this.#at(path, ({ fd, name }) => {
-      using opened = openFile(below(fd, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+      using opened = openToRead(below(fd, name));
       const stat = fs.fstatSync(opened.fd);
       return stat.isFile() && stat.size <= bytesMax ? fs.readFileSync(opened.fd) : undefined;
     });
@@ -137,10 +137,10 @@ async function copyEntry(from: Spot, to: Spot, inside: string, options: CopyOpti
 }
 
 function copyFile(source: string, place: string): void {
-  using opened = openFile(source, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  using opened = openToRead(source);
   const { mode, atimeMs, mtimeMs } = fs.fstatSync(opened.fd);
   fs.copyFileSync(`/proc/self/fd/${opened.fd}`, place, COPYFILE_EXCL | COPYFILE_FICLONE);
-  using held = openFile(place, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  using held = openToRead(place);
   fs.fchmodSync(held.fd, mode & 0o777);
   fs.futimesSync(held.fd, atimeMs / 1000, mtimeMs / 1000);
 }

@@ -214,8 +214,7 @@ export function blobOfLoose(oid: string, packed: Buffer, bytesMax: number): Buff
 
 const CHUNK_BYTES = 1024 * 1024;
 
-/** An open file from its beginning, whatever its position. Throws if it is shorter than `size`. */
-/** The bytes of an open file. Throws if it became shorter. */
+/** The bytes of an open file from its beginning, whatever its position. Throws if it became shorter than `size`. */
 export function* chunksFrom(fd: number, size: number): Generator<Uint8Array> {
   const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, size));
   for (let at = 0; at < size; ) {

@@ -1,7 +1,7 @@
 /** The hashes that git gives the files of an entry, by their raw bytes: attributes, filters and the index say nothing here. */
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
-import { closing, openFile } from '../../base/disk.ts';
+import { closing, openToRead } from '../../base/disk.ts';
 import { below, namesIn, openFolder, partsOf } from './places.ts';
 
 export interface Blob {
@@ -43,7 +43,7 @@ function lookAt(workspace: string, path: string, hash: string): string | string[
   const stat = fs.lstatSync(at);
   if (stat.isSymbolicLink()) return hashOf(fs.readlinkSync(at, 'buffer'), hash);
   if (!stat.isDirectory() && !stat.isFile()) throw new Error('neither a file nor a folder');
-  using opened = openFile(at, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
+  using opened = openToRead(at);
   if (stat.isDirectory()) {
     const names = namesIn(`/proc/self/fd/${opened.fd}`, LOOKED_AT_MAX);
     if (!names) throw new Error('too many names');

@@ -6,7 +6,7 @@
  */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { closing, openFile } from '../../base/disk.ts';
+import { closing, openToRead } from '../../base/disk.ts';
 import type { Powers, Timer } from '../../base/powers.ts';
 import { whyRefusedInNew } from '../../sandbox/git/config/keys.ts';
 import { parseGitConfig, valuesOf } from '../../sandbox/git/config/text.ts';
@@ -195,7 +195,7 @@ function isHarmless(text: string | undefined, folder: string): boolean {
 /** The text of a file that has no other name; undefined for anything else. */
 function textOf(at: string, tries = 3): string | undefined {
   try {
-    using opened = openFile(at, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
+    using opened = openToRead(at);
     const stat = fs.fstatSync(opened.fd);
     // git renames a new config over it: the file that was opened has no name then.
     if (stat.nlink === 0 && tries > 1) return textOf(at, tries - 1);

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { openFile } from '../../base/disk.ts';
+import { openToRead } from '../../base/disk.ts';
 import { parseJson } from '../../base/text/json.ts';
 
 /** Refs that are looked at, and bytes of one file of refs. */
@@ -99,7 +99,7 @@ function entriesOf(folder: string): fs.Dirent[] {
 /** The text of a file, through no link; empty if it has none, or too much. */
 function textOf(path: string): string {
   try {
-    using opened = openFile(path, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
+    using opened = openToRead(path);
     const stat = fs.fstatSync(opened.fd);
     return stat.isFile() && stat.size <= REF_BYTES ? fs.readFileSync(opened.fd, 'utf8') : '';
   } catch {

@@ -6,7 +6,7 @@
 import type { Stats } from 'node:fs';
 import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
-import { closing, openFile } from '../../base/disk.ts';
+import { closing, openFile, openToRead } from '../../base/disk.ts';
 import { ToolError } from '../../base/errors.ts';
 import type { Powers } from '../../base/powers.ts';
 import { parseJson } from '../../base/text/json.ts';
@@ -320,7 +320,7 @@ function textOf(at: string, stat: Stats): string {
   if (stat.isSymbolicLink()) return `link to ${fs.readlinkSync(at)}`;
   if (!stat.isFile()) return '(neither a file nor a folder)';
   try {
-    using opened = openFile(at, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
+    using opened = openToRead(at);
     const buffer = Buffer.alloc(Math.min(stat.size, SHOWN_CHARS));
     return buffer.subarray(0, fs.readSync(opened.fd, buffer, 0, buffer.length, 0)).toString('utf8');
   } catch {

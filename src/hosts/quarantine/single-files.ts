@@ -3,7 +3,7 @@
  * no mount allows, so commands get it as it is. What they make of it is a newcomer like any other, and the text is put back.
  */
 import * as fs from 'node:fs';
-import { openFile } from '../../base/disk.ts';
+import { openToRead } from '../../base/disk.ts';
 import type { Powers } from '../../base/powers.ts';
 import { isProtectedName } from '../../base/protected-names.ts';
 import { type Blob, hashOf } from './blobs.ts';
@@ -73,7 +73,7 @@ export class SingleFiles {
   read(path: string): SingleFile | undefined {
     try {
       return atEntry(this.#workspace, path, (at) => {
-        using opened = openFile(at, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
+        using opened = openToRead(at);
         const stat = fs.fstatSync(opened.fd);
         if (!stat.isFile() || stat.nlink !== 1 || stat.size > BYTES_MAX) return undefined;
         return { path, print: printOf(at) ?? '', mode: stat.mode & 0o777, text: fs.readFileSync(opened.fd) };

@@ -1,6 +1,6 @@
 /** Trees with few entries, in places where others may change them meanwhile: no link is followed. */
 import * as fs from 'node:fs';
-import { closing } from '../../base/disk.ts';
+import { closing, openToRead } from '../../base/disk.ts';
 import { below, namesIn, openFolder, partsOf } from './places.ts';
 
 export interface Entry {
@@ -90,7 +90,7 @@ export function atEntry<T>(root: string, path: string, work: (at: string, folder
 export function copyEntry(from: string, to: string): void {
   const stat = fs.lstatSync(from);
   if (stat.isSymbolicLink()) return fs.symlinkSync(fs.readlinkSync(from, 'buffer'), to);
-  using held = closing(openFile(from));
+  using held = openToRead(from);
   fs.copyFileSync(`/proc/self/fd/${held.fd}`, to, fs.constants.COPYFILE_EXCL | fs.constants.COPYFILE_FICLONE);
   fs.chmodSync(to, stat.mode & 0o777);
   fs.utimesSync(to, stat.atimeMs / 1000, stat.mtimeMs / 1000);
@@ -116,9 +116,6 @@ export function isSameEntry(a: string, b: string): boolean {
 }
 
 function bytesOf(at: string): Buffer {
-  using held = closing(openFile(at));
+  using held = openToRead(at);
   return fs.readFileSync(held.fd);
 }
-
-const openFile = (at: string): number =>
-  fs.openSync(at, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);

@@ -2,9 +2,9 @@
  * Recognises paths whose name could be a secret's but that tell none: folders, settings of package managers without a credential, and keys
  * and certificates that the repository holds. Architecture invariant: whatever can't be read or understood counts as a secret.
  */
-import { constants, fstatSync, lstatSync, readSync, realpathSync } from 'node:fs';
+import { fstatSync, lstatSync, readSync, realpathSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { openFile } from '../../base/disk.ts';
+import { openToRead } from '../../base/disk.ts';
 import type { Limits } from '../../base/limits.ts';
 import { isStored } from './stored-blobs.ts';
 
@@ -87,7 +87,7 @@ export const readText = (path: string, bytesMax: number): string => textOf(readB
 
 /** The bytes of a file. Throws for file system errors, for anything but a regular file, for files that are too large. */
 function readBytes(path: string, bytesMax: number): Buffer {
-  using opened = openFile(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  using opened = openToRead(path);
   if (!fstatSync(opened.fd).isFile()) throw new Error('it is not a file');
   const bytes = Buffer.alloc(bytesMax + 1);
   let length = 0;
