@@ -45,6 +45,8 @@ export interface ConnectOptions {
 
 /** Time after which a bus that does not answer is connected to again, twice this long at most. */
 const PING_MS = 2_000;
+/** The client does not notice a server that closes before it has answered, as it can while it reads its roster again. */
+const CONNECT_MS = 3_000;
 const RECONNECT_MS = 250;
 
 /** Connects to the bus of a credential, and again whenever the connection is lost. Throws FleetError. */
@@ -66,6 +68,7 @@ export async function connectBus(options: ConnectOptions): Promise<FleetLink> {
       waitOnFirstConnect: options.waits,
       // A member that was revoked goes on asking: its node's own sessions don't depend on the bus.
       ignoreAuthErrorAbort: options.waits,
+      timeout: CONNECT_MS,
       pingInterval: PING_MS,
       maxPingOut: 2,
     });

@@ -19,12 +19,19 @@ import { inboxOf, subjects } from '../../fleet/subjects.ts';
 import { fromWire, toWire } from '../../fleet/wire.ts';
 import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
-import { changeRoster, connectOperator, type FleetFlags, folderOf, keptAlive, powers } from './operator.ts';
+import {
+  changeRoster,
+  connectOperator,
+  type FleetFlags,
+  folderOf,
+  keptAlive,
+  powers,
+  RETRY_MS,
+  ROSTER_MS,
+  retried,
+} from './operator.ts';
 
 const JOIN_MS = 15_000;
-const RETRY_MS = 250;
-/** Time in which the bus reads a new roster. */
-const ROSTER_MS = 10_000;
 
 /** Prints a token for one machine, and waits until that machine has joined. */
 export async function fleetInvite(
@@ -69,8 +76,7 @@ export async function fleetInvite(
     }));
   let key: string | undefined;
   try {
-    // A connection that is made while the bus reads the roster may be dropped.
-    await using link = await retried(() => connectOperator(folder));
+    await using link = await connectOperator(folder);
     if (flags.json) printJson({ token: toToken(whole) });
     else print(toToken(whole));
     say(harmless(`on the machine: ringfence fleet join TOKEN; waiting ${wait} s for ${name}, Ctrl-C gives up`));
@@ -126,7 +132,7 @@ export async function fleetJoin(
   const { fleet, name, role, url, ca, operatorKey } = token;
   const credential: Credential = { ringfenceFleet: 1, fleet, name, role, url, ca, operatorKey, seed: keys.seed };
   // The bus lets the node in when it has read the new roster.
-  await using _ = await retried(() =>
+  await using _ = await retried(ROSTER_MS, () =>
     connectBus({ credential, inbox: inboxOf(role, name), waits: false, limits, powers }),
   );
   replaceFile(path, JSON.stringify(credential));
@@ -145,7 +151,9 @@ export async function fleetJoin(
 async function askToJoin(token: Token, key: string): Promise<void> {
   const { invitation, name } = token;
   const inbox = inboxOf('join', invitation);
-  await using link = await retried(() => connectBus({ credential: token, inbox, waits: false, limits, powers }));
+  await using link = await retried(ROSTER_MS, () =>
+    connectBus({ credential: token, inbox, waits: false, limits, powers }),
+  );
   const request = toWire({ key, proof: proofOf('member', token, key) });
   let answer: Uint8Array;
   try {
@@ -157,18 +165,6 @@ async function askToJoin(token: Token, key: string): Promise<void> {
   const parsed = joinAnswer.safeParse(fromWire(answer));
   if (!parsed.success || !isProof(parsed.data.proof, proofOf('operator', token, key)))
     throw new FleetError('somebody else than the operator answered; this machine did not join');
-}
-
-/** Tries for some seconds, since the bus may not have read the roster yet. Throws FleetError. */
-async function retried<T>(attempt: () => Promise<T>): Promise<T> {
-  for (const until = powers.monotonicMs() + ROSTER_MS; ; ) {
-    try {
-      return await attempt();
-    } catch (error) {
-      if (!(error instanceof FleetError) || powers.monotonicMs() > until) throw error;
-      await pause(RETRY_MS, keptAlive);
-    }
-  }
 }
 
 /** Ends a node's membership: the bus drops it, and the hub takes nothing more of it. */

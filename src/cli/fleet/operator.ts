@@ -26,11 +26,29 @@ export const powers = systemPowers();
 export const folderOf = ({ dir }: FleetFlags, { env, cwd }: CliCaller): string =>
   dir === undefined ? join(findUserDirs({}, env).configHome, 'ringfence/fleet') : resolve(cwd, dir);
 
+export const RETRY_MS = 250;
+/** Time in which the bus reads a new roster. */
+export const ROSTER_MS = 10_000;
+/** Time in which it reads one without changes of the member that connects: it refuses everybody for a moment. */
+const RELOAD_MS = 1_000;
+
+/** Tries again for a time, since the bus may not have read the roster yet. Throws FleetError. */
+export async function retried<T>(ms: number, attempt: () => Promise<T>): Promise<T> {
+  for (const until = powers.monotonicMs() + ms; ; ) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (!(error instanceof FleetError) || powers.monotonicMs() > until) throw error;
+      await pause(RETRY_MS, keptAlive);
+    }
+  }
+}
+
 /** Connects to the bus as the operator. Throws FleetError. */
 export async function connectOperator(folder: string): Promise<FleetLink> {
   const credential = readCredential(fleetFiles(folder).operatorCredential);
   const inbox = inboxOf(credential.role, credential.name);
-  return await connectBus({ credential, inbox, waits: false, limits, powers });
+  return await retried(RELOAD_MS, () => connectBus({ credential, inbox, waits: false, limits, powers }));
 }
 
 const LOCK_TRIES = 100;
