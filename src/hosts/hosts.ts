@@ -65,7 +65,8 @@ export class Hosts implements AsyncDisposable {
   /** Lets the write host of a key read its workspace, in the background; a host is started if there is none. */
   async prepareShadow(writer: HostKey, isUrgent = false): Promise<void> {
     try {
-      const host = await this.#slots.start(this.#slots.of(writer), isUrgent);
+      const slot = this.#slots.of(writer);
+      const host = slot.host?.takesJobs ? slot.host : await this.#slots.start(slot, isUrgent);
       host.shadow?.prepare();
     } catch (error) {
       if (!this.#slots.closed) this.#powers.log.warn({ error }, 'changes of commands can not be kept');
@@ -74,12 +75,9 @@ export class Hosts implements AsyncDisposable {
 
   /** A command is about to start whose changes the write host of a key keeps. Never rejects. */
   async beginShadow(writer: HostKey): Promise<ShadowedRun | NotKept> {
-    const shadowOf = () => {
-      const { host } = this.#slots.of(writer);
-      return host?.takesJobs ? host.shadow : undefined;
-    };
-    if (!shadowOf()) await settlesWithin(this.prepareShadow(writer, true), this.#limits.shadowBeginMs, this.#powers);
-    return shadowOf()?.begin() ?? 'not-ready';
+    await settlesWithin(this.prepareShadow(writer, true), this.#limits.shadowBeginMs, this.#powers);
+    const { host } = this.#slots.of(writer);
+    return (host?.takesJobs && host.shadow?.begin()) || 'not-ready';
   }
 
   /** Tools of ours are about to write paths of a workspace, until the result is called. */

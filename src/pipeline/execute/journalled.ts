@@ -140,6 +140,8 @@ export async function runShadowed(call: ClearedCall, job: ShadowedJob, parts: Jo
     run = await hosts.beginShadow(writer);
     await options.beforeStart?.();
   };
+  // Its host starts, and reads the workspace, beside the host of commands.
+  void hosts.prepareShadow(writer, true);
   const end = (by: string | undefined) => (typeof run === 'string' ? Promise.resolve(run) : run.end(by));
   try {
     const ran = await hosts.run(place, request, { ...options, beforeStart });
