@@ -27,90 +27,80 @@ function shownGoal({ ratio, most, least }: Goal, unit: Figure['unit']): string {
 const PEER = /(?:@[\w-]+\/)?([a-z]+(?:-[a-z]+)+) \d+\.\d+\.\d+/g;
 const withShortNames = (text: string): string => text.replaceAll(PEER, '$1');
 
-const goalOf = (it: Figure) =>
-  it.goal ? `${shownGoal(it.goal, it.unit)}${isReached(it) ? '' : ': **not reached**'}` : '';
+const goalOf = (it: Figure) => (it.goal ? `${isReached(it) ? '' : `${MISSED} `}${shownGoal(it.goal, it.unit)}` : '');
+const MISSED = '**missed**';
 
-const ALWAYS = new Set(['what', 'median']);
+const prefixOf = (name: string) => name.slice(0, name.lastIndexOf(': ') + 1);
 
-/** The floor of each figure: `″` where it is that of the row before. */
-function floorsOf(figures: readonly Figure[]): ReadonlyMap<Figure, string> {
-  let last = '';
-  return new Map(
-    figures.map((it) => {
-      const { floor = '' } = it.over ?? {};
-      const shownFloor = floor !== '' && floor === last ? '″' : floor;
-      last = floor;
-      return [it, shownFloor];
-    }),
-  );
+/** A name after another: `″` stands for what it has before its last colon, where the other has the same. */
+function nameAfter(before: string, name: string): string {
+  const prefix = prefixOf(name);
+  return prefix !== '' && prefixOf(before) === prefix ? `″${name.slice(prefix.length)}` : name;
 }
 
-/** The name of each figure: `″` stands for what it has before its last colon, where the row before has the same. */
-function namesOf(figures: readonly Figure[]): ReadonlyMap<Figure, string> {
-  const prefixOf = ({ name }: Figure) => name.slice(0, name.lastIndexOf(': ') + 1);
-  return new Map(
-    figures.map((it, at) => {
-      const [before] = figures.slice(at - 1, at);
-      const prefix = prefixOf(it);
-      return [
-        it,
-        before && prefix !== '' && prefixOf(before) === prefix ? `″${it.name.slice(prefix.length)}` : it.name,
-      ];
-    }),
-  );
+/** A row without the empty cells at its end. */
+const line = (cells: readonly string[]) =>
+  `| ${cells
+    .slice(0, cells.findLastIndex((it) => it !== '') + 1)
+    .map((it) => it.replaceAll('|', '\\|'))
+    .join(' | ')} |`;
+
+/** At most so many figures are all shown; of more only those with a floor, a goal or a peer. */
+const ALL_SHOWN_MAX = 5;
+
+/** The figures that get a row, by their prefixes. Bars of a picture get one for their goal only, and floors none. */
+function rowsOf({ figures, pictures }: BenchResult): Figure[] {
+  const drawn = new Set(pictures.flatMap((it) => (it.kind === 'curves' ? [] : it.bars.map(({ name }) => name))));
+  const floors = new Set(figures.map(({ over }) => over?.floor));
+  const besidePeers = new Set(figures.filter(({ name }) => name.search(PEER) >= 0).map(({ name }) => prefixOf(name)));
+  const rows = figures.filter(({ name, over, goal }) => {
+    if (goal) return true;
+    if (drawn.has(name) || floors.has(name)) return false;
+    return over || figures.length <= ALL_SHOWN_MAX || (prefixOf(name) !== '' && besidePeers.has(prefixOf(name)));
+  });
+  return [...Map.groupBy(rows, ({ name }) => prefixOf(name)).values()].flat();
 }
 
-const line = (cells: readonly string[]) => `| ${cells.map((it) => it.replaceAll('|', '\\|')).join(' | ')} |`;
-
-/** Figures in rows. One floor of all stands in the head of the column of ratios. */
-function table(figures: readonly Figure[]): string {
-  const floors = new Set(figures.flatMap(({ over }) => over?.floor ?? []));
+/** Figures in rows, with the value of each floor. One floor of all stands in the head of the column of ratios. */
+function table(rows: readonly Figure[], figures: readonly Figure[]): string {
+  const floors = new Set(rows.flatMap(({ over }) => over?.floor ?? []));
   const [only] = floors.size === 1 ? floors : [];
-  const shownFloors = floorsOf(figures);
-  const names = namesOf(figures);
-  const columns: [string, (it: Figure) => string][] = [
-    ['what', (it) => names.get(it) ?? ''],
-    ['first', ({ first, unit }) => (first === undefined ? '' : shown({ value: first, unit }))],
+  const shownFloor = (name: string, beside = '') => {
+    const floor = figures.find((it) => it.name === name);
+    return `${nameAfter(beside, name).replace('″ ', '')}${floor ? ` (${shown(floor)})` : ''}`;
+  };
+  const columns: [string, (it: Figure, before?: Figure) => string][] = [
+    ['what', ({ name }, before) => nameAfter(before?.name ?? '', name)],
     ['median', shown],
-    ['p95', ({ p95, unit }) => (p95 === undefined ? '' : shown({ value: p95, unit }))],
-    ['p99', ({ p99, unit }) => (p99 === undefined ? '' : shown({ value: p99, unit }))],
-    [`× ${only ?? 'its floor'} (spread)`, ({ over }) => (over ? shownRatio(over.ratio) : '')],
-    ['allocated', ({ allocatedKiB }) => (allocatedKiB === undefined ? '' : `${short(allocatedKiB)} KiB`)],
-    ['floor', (it) => (only === undefined ? (shownFloors.get(it) ?? '') : '')],
-    ['to reach', goalOf],
+    [
+      `× ${only === undefined ? 'its floor' : shownFloor(only)}`,
+      ({ name, over }, before) => {
+        if (!over) return '';
+        const again = over.floor === before?.over?.floor ? ' ″' : ` of ${shownFloor(over.floor, name)}`;
+        return `${short(over.ratio.median)}${only === undefined ? again : ''}`;
+      },
+    ],
+    ['goal', goalOf],
   ];
-  const used = columns.filter(([name, of]) => ALWAYS.has(name) || figures.some((it) => of(it) !== ''));
-  const rows = figures.map((it) => line(used.map(([, of]) => of(it))));
-  return [line(used.map(([name]) => name)), `|${'---|'.repeat(used.length)}`, ...rows].join('\n');
+  const used = columns.filter(([, of]) => rows.some((it) => of(it) !== ''));
+  const lines = rows.map((it, at) => line(used.map(([, of]) => of(it, rows[at - 1]))));
+  return [line(used.map(([name]) => name)), `|${'---|'.repeat(used.length)}`, ...lines].join('\n');
 }
+
+/** More sentences than these are details of each subject, which the results keep. */
+const SAYS_MAX = 2;
 
 function section(result: BenchResult): string {
-  const { title, question, figures, pictures, says, skipped, load } = result;
+  const { title, question, figures, pictures, says, skipped } = result;
+  const rows = rowsOf(result);
   return [
     `## ${title}`,
     question,
     ...pictures.map((it) => `![${it.title}](benchmarks/${it.name}.svg)`),
-    ...(figures.length > 0 ? [table(figures)] : []),
-    ...says,
-    ...(load === undefined ? [] : [`Load: ${short(load)}.`]),
+    ...(rows.length > 0 ? [table(rows, figures)] : []),
+    ...(says.length > SAYS_MAX ? [] : says),
     ...skipped.map(({ name, reason }) => `Not measured: ${name}, since ${reason}.`),
   ].join('\n\n');
-}
-
-/** The goals that are missed, whose floors stand with their figures below. Rows of other benches stay as `page` has them. */
-function missedGoals({ benches }: Results, page: string): string {
-  const rows = Object.values(benches).flatMap(({ title, figures }) =>
-    figures
-      .filter((it) => !isReached(it))
-      .map((it) => {
-        const ratio = it.over && it.goal?.ratio !== undefined ? `${short(it.over.ratio.median)} ×` : shown(it);
-        return line([`${title}: ${it.name}`, ratio, it.goal ? shownGoal(it.goal, it.unit) : '']);
-      }),
-  );
-  const titles = Object.values(benches).map((it) => `| ${it.title}: `);
-  const [, , ...before] = (sectionsOf(page).get(GOALS) ?? '').split('\n').filter((it) => it.startsWith('|'));
-  const others = before.filter((row) => !titles.some((it) => row.startsWith(it)));
-  return [line(['what', 'is', 'to reach']), '|---|---|---|', ...rows, ...others].join('\n');
 }
 
 /** The sections of a page by their titles. */
@@ -119,32 +109,24 @@ function sectionsOf(page: string): Map<string, string> {
   return new Map(sections.map((it) => [it.split('\n')[0] as string, `## ${it.trim()}`]));
 }
 
-const GOALS = 'What is to be reached';
-
 /** The page with new results in it. What they do not measure stays as `page` has it. */
 export function toMarkdown(results: Results, page: string, notes: string): string {
-  const { paced, ...others } = results.benches;
   const all = Object.values(results.benches);
   const days = all
     .map((it) => it.at.slice(0, 10))
     .sort()
     .at(-1);
   const on = Object.values(results.machine).join(', ');
-  const about =
-    'ratios are of subjects that took turns in one run, with the spread over its rounds; milliseconds are this machine’s; *load* is its load average at the start, ″ what the row above has there; versions of peers are in [their package.json](../bench/peers/package.json).';
   const sections = sectionsOf(page);
   for (const it of sectionsOf(notes).keys()) sections.delete(it);
-  sections.set(
-    GOALS,
-    `## ${GOALS}\n\nOnly what is missed; the tables below have what is reached, and all floors.\n\n${missedGoals(results, page)}`,
-  );
-  for (const it of [...(paced ? [paced] : []), ...Object.values(others)]) sections.set(it.title, section(it));
+  for (const it of all) sections.set(it.title, section(it));
+  const body = [...sections.values(), notes.trim()].join('\n\n');
   const parts = [
     '<!-- Written by `npm run bench -- --report` of its results and bench/notes.md. -->',
     '# Benchmarks',
-    `Last measured ${days} on ${on}. \`npm run bench\` measures anew, \`script/bench\` in a fresh clone; [bench/README.md](../bench/README.md) says how, and how to read it: ${about}`,
-    ...sections.values(),
-    notes.trim(),
+    `Last measured ${days} on ${on}. Compare the ratios (×, lower is better): a subject and its floor, the least that it could cost, took turns in one run. Milliseconds are this machine’s; ″ repeats the row above. Of the goals, ${body.split(MISSED).length - 1} are ${MISSED}.`,
+    'Shown is what has a floor, a peer or a goal. `npm run bench` measures anew and writes all figures, with spread, p99, memory and the machine’s load, to `bench/results/`; [bench/README.md](../bench/README.md) explains them, and [their package.json](../bench/peers/package.json) has the versions of peers.',
+    body,
   ];
   return withShortNames(`${parts.join('\n\n')}\n`);
 }

@@ -273,7 +273,10 @@ const picture = { name: 'soak', title, kind: 'curves', curves } as const;
 const findings = {
   figures,
   pictures: [picture],
-  says: [`Outcomes: ${listed(load.outcomes)}. Faults: ${listed(faultsSeen)}.`, ...new Set(load.wrong)],
+  says: [
+    `Outcomes: ${listed(load.outcomes)}. Faults: ${listed(faultsSeen)}.`,
+    ...(load.wrong.length > 0 ? [`**Wrong**: ${[...new Set(load.wrong)].join('; ')}.`] : []),
+  ],
   skipped: [],
 };
 const question = 'Does the daemon grow under mixed calls with failures, cancels, killed hosts and reconnects?';

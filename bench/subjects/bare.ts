@@ -11,22 +11,22 @@ const TIMEOUT_MS = 20_000;
 
 /** Commands whose answer differs for a reason, and the reason. */
 const REASONS: Readonly<Record<string, string>> = {
-  q336: 'Java says that it has options',
-  q342: 'npx reaches a proxy, which refuses the host, and no network outside',
-  q369: 'curl says that no proxy is used for localhost',
-  q386: 'the sockets of the machine are not listed: NETLINK_SOCK_DIAG is refused',
-  q389: 'the first process is bubblewrap, which has the words of the command as bash has them',
-  q392: 'variables of the sandbox',
-  q394: 'the name of the machine, its disks and memory',
-  q396: 'the user',
+  q336: 'Java reports its options',
+  q342: 'npx meets a proxy that refuses the host',
+  q369: 'curl reports that localhost needs no proxy',
+  q386: 'sockets are not listed (NETLINK_SOCK_DIAG)',
+  q389: 'the first process is bubblewrap',
+  q392: 'environment variables',
+  q394: 'host name, disks and memory',
+  q396: 'user and host name',
   q400: 'files with secrets are masked',
-  q411: 'the .env that is there is masked, and not replaced',
-  q414: 'the .env that is there is masked by a device, which is no file',
-  q417: 'the user and the name of the machine, in the message of git',
-  q431: 'the user and the name of the machine, in the message of git',
-  q449: 'config and hooks of a repository are held',
+  q411: 'files with secrets are masked',
+  q414: 'files with secrets are masked',
+  q417: 'user and host name',
+  q431: 'user and host name',
+  q449: 'config and hooks of git are held',
   q476: 'localhost is also ::1',
-  q503: 'variables of the sandbox',
+  q503: 'environment variables',
 };
 
 interface Ended {
@@ -97,7 +97,7 @@ export default defineBench({
     bench.value('commands with the same exit code and output', rows.length - differ.length, '');
     bench.value('commands that differ for a reason', known.length, '');
     bench.value('commands that differ without a known reason', differ.length - known.length, '', { most: 0 });
-    bench.say(`${rows.length} commands; ${known.map((it) => `${it}: ${REASONS[it]}`).join('; ')}.`);
+    bench.say(`Known differences: ${[...new Set(known.map((it) => REASONS[it]))].join('; ')}.`);
     for (const it of [project, bare]) rmSync(it, { recursive: true, force: true });
   },
 });

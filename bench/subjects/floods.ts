@@ -67,9 +67,11 @@ async function underFlood(bench: Context, name: string, flood: Flood): Promise<v
   do {
     for (const [what, probe] of Object.entries(probes)) taken[what]?.push(await timed(probe));
   } while (performance.now() < until);
+  const slowest = Math.max(...Object.values(taken).map((all) => quantile(all, 0.99)));
   for (const [what, all] of Object.entries(taken)) {
+    const p99 = quantile(all, 0.99);
     bench.value(`${name}: ${what} of another, median`, median(all), 'ms');
-    bench.value(`${name}: ${what} of another, p99`, quantile(all, 0.99), 'ms', GOAL);
+    bench.value(`${name}: ${what} of another, p99`, p99, 'ms', p99 === slowest ? GOAL : undefined);
   }
   for (const it of peers) it.socket.destroy();
 }
@@ -103,7 +105,7 @@ async function crowded(bench: Context, name: string, speak: boolean): Promise<vo
   const agent = { token: daemon.token('agent') };
   for (const [who, params] of Object.entries({ 'another principal': agent, 'an operator': operator })) {
     const { served, taken } = await helloes(daemon, attempts, params);
-    bench.value(`${name}: share of ${who}’s hellos that are served`, served / attempts, '', { least: 1 });
+    bench.value(`${name}: share of ${who}’s hellos served`, served / attempts, '', { least: 1 });
     if (taken.length > 0) bench.value(`${name}: connect + hello of ${who}, p99`, quantile(taken, 0.99), 'ms', GOAL);
   }
   for (const it of peers) it.socket.destroy();
@@ -130,7 +132,7 @@ async function fullDisk(bench: Context): Promise<void> {
       for (let i = 0; i < attempts; i++)
         if ((await client.call('file_write', { path: 'small', content: `${i}` })).success) served += 1;
     }
-    bench.value(`${name}: share of writes of a file that are done behind them`, served / attempts, '', { least: 1 });
+    bench.value(`${name}: share of later writes that succeed`, served / attempts, '', { least: 1 });
     // Fills the rest of the disk, as a daemon without a reserve would.
     const left = join(stateDir, 'results', '00000000-0000-7000-8000-000000000000.log');
     try {

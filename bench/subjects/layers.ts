@@ -110,9 +110,6 @@ export default defineBench({
       kind: 'stack',
       bars: bars.map((it) => ({ ...it, label: `${it.value.toFixed(0)} µs` })),
     });
-    bench.say(
-      'Each line is a server cut off behind that layer, all layers before it included, whose answers are the same; what stands between two of them is what the second adds. ' +
-        'Allocated is what a call takes of the gateway’s JavaScript heap.',
-    );
+    bench.say('Measured by servers that are cut off behind each layer.');
   },
 });
