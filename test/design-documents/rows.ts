@@ -39,10 +39,9 @@ const INTRODUCTION = `
 
 # From the design documents
 
-Ringfence was built from five design documents. This page has a row for each feature that they name: where it is now,
-and what differs and why. A test runs every row (\`test/daemon/design-documents.test.ts\`), so that a feature that is
-taken out fails it. Names and parameters of the documents are accepted beside our own. Where the last column is empty,
-the feature is as written.
+Ringfence was built from five design documents. Each feature that they name has a row: where it is, and what differs
+(empty: as written). A test runs every row (\`test/daemon/design-documents.test.ts\`). Names and parameters of the
+documents are accepted beside our own.
 `.trimStart();
 
 /** The text of docs/design-documents.md. */
@@ -54,7 +53,7 @@ export function page(): string {
     [
       `## ${at}. ${title}`,
       '',
-      '| | feature | place | what differs, and why |',
+      '| | feature | place | what differs |',
       '|---|---|---|---|',
       ...rows.map((it) => `| ${[it.id, it.what, it.at, differenceOf(it)].map(inCell).join(' | ')} |`),
       '',
