@@ -61,7 +61,7 @@ function rowsOf({ figures, pictures }: BenchResult): Figure[] {
   return [...Map.groupBy(rows, ({ name }) => prefixOf(name)).values()].flat();
 }
 
-/** Figures in rows, with the value of each floor. One floor of all stands in the head of the column of ratios. */
+/** Figures in rows. A floor is named with its value where it differs from the row before; one of all in the head. */
 function table(rows: readonly Figure[], figures: readonly Figure[]): string {
   const floors = new Set(rows.flatMap(({ over }) => over?.floor ?? []));
   const [only] = floors.size === 1 ? floors : [];
@@ -76,8 +76,9 @@ function table(rows: readonly Figure[], figures: readonly Figure[]): string {
       `× ${only === undefined ? 'its floor' : shownFloor(only)}`,
       ({ name, over }, before) => {
         if (!over) return '';
-        const again = over.floor === before?.over?.floor ? ' ″' : ` of ${shownFloor(over.floor, name)}`;
-        return `${short(over.ratio.median)}${only === undefined ? again : ''}`;
+        const ratio = short(over.ratio.median);
+        const isSaid = only !== undefined || over.floor === before?.over?.floor;
+        return isSaid ? ratio : `${ratio} of ${shownFloor(over.floor, name)}`;
       },
     ],
     ['goal', goalOf],
@@ -124,8 +125,8 @@ export function toMarkdown(results: Results, page: string, notes: string): strin
   const parts = [
     '<!-- Written by `npm run bench -- --report` of its results and bench/notes.md. -->',
     '# Benchmarks',
-    `Last measured ${days} on ${on}. Compare the ratios (×, lower is better): a subject and its floor, the least that it could cost, took turns in one run. Milliseconds are this machine’s; ″ repeats the row above. Of the goals, ${body.split(MISSED).length - 1} are ${MISSED}.`,
-    'Shown is what has a floor, a peer or a goal. `npm run bench` measures anew and writes all figures, with spread, p99, memory and the machine’s load, to `bench/results/`; [bench/README.md](../bench/README.md) explains them, and [their package.json](../bench/peers/package.json) has the versions of peers.',
+    `Last measured ${days} on ${on}. Compare the ratios (×, lower is better): a subject and its floor, the least that it could cost, took turns in one run. Without a floor, a ratio is of the floor above; ″ repeats the name above. Milliseconds are this machine’s. ${body.split(MISSED).length - 1} goals are ${MISSED}.`,
+    'Shown is what has a floor, a peer or a goal. `npm run bench` measures anew and writes all figures, with spread, p99, memory and the machine’s load, to `bench/results/`; [bench/README.md](../bench/README.md) explains them; [package.json](../bench/peers/package.json) has the peers’ versions.',
     body,
   ];
   return withShortNames(`${parts.join('\n\n')}\n`);

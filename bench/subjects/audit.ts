@@ -50,8 +50,7 @@ async function held(run: () => Promise<unknown>): Promise<{ worstMs: number; too
 
 export default defineBench({
   title: 'The audit log',
-  question:
-    'What does an entry cost beside the same row inserted without hash, seal and signature, and what does reading cost?',
+  question: 'What does an entry cost beside an unsigned row, and what does reading cost?',
   async run(bench) {
     const folder = temporaryDir('audit-bench');
     try {

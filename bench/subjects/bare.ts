@@ -64,7 +64,7 @@ const steady = (text: string, workspace: string): string =>
 
 export default defineBench({
   title: 'Commands beside a bare bash',
-  question: 'Do commands that agents run give the same exit code and output in the box as outside?',
+  question: 'Do agents’ commands give the same exit code and output in the box?',
   async run(bench) {
     const [project, bare] = [temporaryDir('project'), temporaryDir('bare')];
     makeProject(project);

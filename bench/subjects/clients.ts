@@ -26,7 +26,7 @@ function named<T extends { name: string }>(tools: readonly T[]): T {
 
 export default defineBench({
   title: 'Clients',
-  question: 'What does a call cost from Python, and through the adapters for agent frameworks?',
+  question: 'What does a call cost from Python and by the adapters for frameworks?',
   async run(bench) {
     const client = await bench.client('clients');
     writeFileSync(join(client.folder, 'note'), 'text of a note');

@@ -10,7 +10,7 @@ import type { Taken } from '../measure.ts';
 
 export default defineBench({
   title: 'Clones of a fleet',
-  question: 'How long does a session wait for its clone, on a node with a mirror, beside `git clone` of that mirror?',
+  question: 'How long does a session wait for its clone, beside `git clone` of the mirror?',
   async run(bench) {
     const files = bench.size(50, 1000);
     const [folder, origins] = [temporaryDir('bench-fleet'), temporaryDir('bench-origins')];

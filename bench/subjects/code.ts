@@ -105,7 +105,7 @@ async function runsTests(bench: Context): Promise<void> {
 
 export default defineBench({
   title: 'Code tools',
-  question: 'What do checking types, renaming, linting and testing take beyond the bare programs that do it?',
+  question: 'What do the code tools take beyond the programs that they run?',
   async run(bench) {
     const client = await bench.client('code');
     const copied = bench.small ? ['workers', 'tsconfig.json'] : ['src', 'workers', 'tsconfig.json', 'package.json'];

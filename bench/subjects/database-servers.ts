@@ -225,8 +225,7 @@ async function measureCancel(
 
 export default defineBench({
   title: 'Database servers',
-  question:
-    'What does a guarded query of a database server cost beyond the bare driver, and how much memory can a result take?',
+  question: 'What does a guarded query cost beyond the bare driver, in time and memory?',
   async run(bench) {
     if (missingPostgres) bench.skip('PostgreSQL', missingPostgres);
     else {

@@ -24,7 +24,7 @@ function bare(path: string, sql: string, params: readonly number[]): unknown {
 
 export default defineBench({
   title: 'Databases',
-  question: 'What does a query of a SQLite file cost beyond the query itself?',
+  question: 'What does a query of a SQLite file cost beyond the query?',
   async run(bench) {
     const client = await bench.client('databases');
     const { stateDir } = await bench.daemon();

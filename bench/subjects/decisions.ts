@@ -126,6 +126,6 @@ async function run(bench: Context): Promise<void> {
 
 export default defineBench({
   title: 'Decisions',
-  question: 'What does one decision cost, under many rules and with all that has to be known for it?',
+  question: 'What does a decision of the policy cost?',
   run,
 });

@@ -9,8 +9,7 @@ const FILE = `value = 0\n${'a line of forty characters, or nearly so\n'.repeat(2
 
 export default defineBench({
   title: 'Edits',
-  question:
-    'What does a change of one file cost by a client, with its policy, record and undo, beside a bare edit that is as whole?',
+  question: 'What does a change of a file cost, beside a bare edit that is as safe?',
   async run(bench) {
     const client = await bench.client('edits');
     for (const name of ['bare', 'edited']) writeFileSync(join(client.folder, name), FILE);

@@ -62,7 +62,7 @@ async function end(
 
 export default defineBench({
   title: 'The end of a command',
-  question: 'How long is anything of a command left after its end was asked for?',
+  question: 'How long does anything of a command live after its end was asked for?',
   async run(bench) {
     const daemon = await bench.daemon();
     const client = await bench.client('.');

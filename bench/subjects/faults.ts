@@ -134,7 +134,7 @@ async function reloads(bench: Context): Promise<void> {
 
 export default defineBench({
   title: 'Faults',
-  question: 'How long until things go on after a host is killed, the daemon starts, the policy is loaded anew?',
+  question: 'How long until work goes on after a kill, a start, a policy reload?',
   async run(bench) {
     await killedHosts(bench);
     await starts(bench);

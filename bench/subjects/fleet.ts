@@ -50,8 +50,7 @@ async function output(bench: Context, { local, placed }: Pair): Promise<void> {
 
 export default defineBench({
   title: 'Fleet',
-  question:
-    'What does a gateway of a fleet cost, beside the same daemon without it, and how soon is a lost node known?',
+  question: 'What does a gateway cost, and how soon is a lost node known?',
   async run(bench) {
     if (noBus !== undefined) return bench.skip('a fleet', noBus);
     await using fleet = await TestFleet.start();

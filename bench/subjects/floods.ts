@@ -151,7 +151,7 @@ async function fullDisk(bench: Context): Promise<void> {
 
 export default defineBench({
   title: 'Floods',
-  question: 'How long does everybody else wait while one client asks for as much as it can?',
+  question: 'How long do others wait while one client asks for as much as it can?',
   async run(bench) {
     for (const [name, flood] of Object.entries(FLOODS)) await underFlood(bench, name, flood);
     await crowded(bench, '300 connections that say nothing', false);

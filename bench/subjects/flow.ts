@@ -202,7 +202,6 @@ async function measure(bench: Context): Promise<void> {
 
 export default defineBench({
   title: 'Fixing a failing test',
-  question:
-    'What is a model given to read, and for how long does it wait, while it fixes a failing test in nine calls?',
+  question: 'What does a model read, and how long does it wait, to fix a failing test in nine calls?',
   run: measure,
 });

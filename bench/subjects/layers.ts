@@ -85,7 +85,7 @@ async function allocations(
 
 export default defineBench({
   title: 'Layers of a call',
-  question: 'Where does each microsecond of one file_read of 4 KiB go, from the socket to the tool?',
+  question: 'Where does the time of one file_read of 4 KiB go, from the socket to the tool?',
   async run(bench) {
     await using roomy = await startLayers(ROOMY);
     const allocated = await allocations(roomy, { calls: bench.size(10, 500), most: bench.size(2, LAYERS.length) });
@@ -110,6 +110,5 @@ export default defineBench({
       kind: 'stack',
       bars: bars.map((it) => ({ ...it, label: `${it.value.toFixed(0)} µs` })),
     });
-    bench.say('Measured by servers that are cut off behind each layer.');
   },
 });

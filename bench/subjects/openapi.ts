@@ -10,7 +10,7 @@ const label = 'large.json';
 
 export default defineBench({
   title: 'OpenAPI',
-  question: 'What does it cost to make a connector file of a large OpenAPI document?',
+  question: 'What does a connector file of a large OpenAPI document cost?',
   async run(bench) {
     const text = openApiDocument(bench.size(MB / 4, 13 * MB));
     const write = (only: string[]) => writeConnector(readOpenApi(text, label, limits), { only, label, limits });

@@ -87,6 +87,6 @@ async function run(bench: Context): Promise<void> {
 
 export default defineBench({
   title: 'Orchestration',
-  question: 'What does running calls together bring, and what do retries and approvals cost?',
+  question: 'What do calls together bring, and what do retries and approvals cost?',
   run,
 });

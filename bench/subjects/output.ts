@@ -32,8 +32,7 @@ async function throughUs(client: Client, command: string, { bytes, progress }: {
 
 export default defineBench({
   title: 'Output',
-  question:
-    'How fast does the output of a command come through, beside a bare pipe, to who wants its head and tail and to who reads all?',
+  question: 'How fast does a command’s output come through, beside a bare pipe?',
   async run(bench) {
     const bytes = bench.size(1_000_000, 200_000_000);
     const client = await bench.client('.');

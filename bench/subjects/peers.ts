@@ -147,7 +147,6 @@ async function run(bench: Context): Promise<void> {
 
 export default defineBench({
   title: 'Peers',
-  question:
-    'What do the things that people use today take for the same, in the same run, and what do their bare parts?',
+  question: 'What do the tools that people use today, and their bare parts, take for the same?',
   run,
 });

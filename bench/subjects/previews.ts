@@ -6,7 +6,7 @@ const FILES_PER_FOLDER = 13;
 
 export default defineBench({
   title: 'Previews of commands',
-  question: 'What does it cost to run a command over an overlay, and to tell what it changed?',
+  question: 'What does it cost to run a command over an overlay, and to list its changes?',
   async run(bench) {
     const client = await bench.client('.');
     const folders = bench.size(40, 400);

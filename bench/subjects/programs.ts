@@ -82,8 +82,7 @@ async function oneHost(bench: Context, runs: number): Promise<void> {
 
 export default defineBench({
   title: 'Programs',
-  question:
-    'What does a program cost beside the bare isolate that it runs in, and what does it save beside the calls that it makes?',
+  question: 'What does a program cost beside a bare isolate, and what does it save beside single calls?',
   async run(bench) {
     const client = await bench.client('programs');
     await oneProgram(bench, client);

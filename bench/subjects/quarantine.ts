@@ -88,8 +88,7 @@ const shareThatRan = (all: readonly Attack[]): number => (100 * all.filter((it) 
 
 export default defineBench({
   title: 'Moved away',
-  question:
-    'How long can a git config be read that a command arms, and how often does the person’s git run what it names?',
+  question: 'How long can an armed git config be read, and how often does the person’s git run it?',
   async run(bench) {
     await using daemon = await startDaemon();
     const trip = join(daemon.workspace, 'trip.sh');

@@ -97,7 +97,7 @@ const BY_RULES = ['policy', 'approval', 'sandbox'];
 
 export default defineBench({
   title: 'Questions',
-  question: 'How often does the default policy ask a person, and what of real commands of agents does it refuse?',
+  question: 'How often does the default policy ask a person, and what does it refuse?',
   async run(bench) {
     const project = temporaryDir('project');
     makeProject(project);

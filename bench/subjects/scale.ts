@@ -215,7 +215,7 @@ function told(bench: Context, growths: readonly Growth[]): void {
 
 export default defineBench({
   title: 'Scale',
-  question: 'How does each cost grow with calls, sessions, connections, payloads, audit entries, workspaces and files?',
+  question: 'How does each cost grow with what there is more of?',
   async run(bench) {
     const client = await bench.client('scale');
     writeFileSync(join(client.folder, 'empty'), '');

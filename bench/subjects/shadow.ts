@@ -88,8 +88,7 @@ async function byClient(bench: Context, rounds: number): Promise<void> {
 
 export default defineBench({
   title: 'Undo of commands',
-  question:
-    'What does it cost to know what a workspace held before a command, to keep what it changed, and to undo it?',
+  question: 'What does it cost to keep, and to undo, what a command changed?',
   async run(bench) {
     await inThread(bench, { files: bench.size(400, 20_000), rounds: bench.size(5, 20) });
     await byClient(bench, bench.size(5, 200));

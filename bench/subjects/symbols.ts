@@ -7,8 +7,7 @@ import { here } from '../results.ts';
 
 export default defineBench({
   title: 'Symbols',
-  question:
-    'What does it cost to ask for symbols of this repository’s own sources, cold and warm, beside a search for their text?',
+  question: 'What does a question about symbols of this repository cost, beside a text search?',
   async run(bench) {
     const client = await bench.client('symbols');
     const copied = bench.small ? ['workers', 'tsconfig.json'] : ['src', 'workers', 'tsconfig.json', 'package.json'];

@@ -16,7 +16,7 @@ async function readyMs(open: () => Promise<AsyncDisposable[]>): Promise<number> 
 
 export default defineBench({
   title: 'Testing',
-  question: 'How long does a test wait for a daemon of its own?',
+  question: 'How long does a test wait for its daemon?',
   async run(bench: Context) {
     const { startTestDaemon } = await built();
     const [plain, tested]: [number[][], number[][]] = [[], []];

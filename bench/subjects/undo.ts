@@ -90,8 +90,7 @@ async function byClient(bench: Context, { files, rounds }: { files: number; roun
 
 export default defineBench({
   title: 'Undo',
-  question:
-    'What does undo of one file in a large tree cost, in the worker and by a client, and what does the journal add to each write?',
+  question: 'What do undo of one file in a large tree, and its journal, cost?',
   async run(bench) {
     const size = { files: bench.size(200, 20_000), rounds: bench.size(5, 300) };
     await inWorker(bench, size);

@@ -24,7 +24,7 @@ const KB = 1_000;
 
 export default defineBench({
   title: 'Web',
-  question: 'What do reading and showing pages cost, beside the bare request, and beside Chromium by itself?',
+  question: 'What do reading and showing pages cost, beside a bare request and Chromium?',
   async run(bench) {
     await using pages = await startPages();
     const { host } = pages;
