@@ -1,15 +1,18 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createConnection, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { defaultLimits } from '../../src/base/limits.ts';
 import { systemPowers } from '../../src/base/powers.ts';
 import type { Client } from '../../src/client/client.ts';
 import { AuditLog } from '../../src/store/audit/log.ts';
-import { dataOf, type TestDaemon, temporaryDir } from '../../test/support/daemon.ts';
+import { dataOf, removeTree, startDaemon, type TestDaemon, temporaryDir } from '../../test/support/daemon.ts';
 import { type Context, defineBench } from '../bench.ts';
 import { auditEntry } from '../floors/audit-entry.ts';
 import { makeTree } from '../floors/tree.ts';
 import { exponentOf, median, quantile } from '../measure.ts';
+import { memoryOfAll, processesOf } from '../memory.ts';
+import { shown } from '../report.ts';
 import { type Curve, short } from '../svg.ts';
 
 type Points = (readonly [x: number, y: number])[];
@@ -154,7 +157,7 @@ async function workspaces(bench: Context): Promise<Growth[]> {
   const daemon = await bench.daemon();
   const [calls, memory]: [Points, Points] = [[], []];
   const clients: Client[] = [];
-  for (const n of bench.small ? [1, 2] : [1, 2, 5, 10]) {
+  for (const n of bench.small ? [1, 2] : [1, 2, 5, 10, 50]) {
     while (clients.length < n) {
       const client = await bench.client(`w${clients.length}`);
       writeFileSync(join(client.folder, 'empty'), '');
@@ -170,21 +173,70 @@ async function workspaces(bench: Context): Promise<Growth[]> {
   ];
 }
 
+/** Each tree is a repository, with a daemon of its own. */
 async function trees(bench: Context): Promise<Growth[]> {
-  const [commands, reads]: [Points, Points] = [[], []];
-  for (const files of bench.small ? [40, 400] : [200, 2000, 20_000]) {
-    // Made before the session opens: a later tree would be checked directory by directory for some seconds.
-    const folder = join((await bench.daemon()).workspace, `tree-${files}`);
-    mkdirSync(folder);
-    makeTree(folder, files);
-    writeFileSync(join(folder, 'empty'), '');
-    const client = await bench.client(`tree-${files}`);
-    const command = () => dataOf(client.call('terminal_execute', { command: 'true' }));
-    commands.push([files, await medianMs(bench.size(2, 20), command)]);
-    reads.push([files, await medianMs(bench.size(5, 200), () => read(client, 'empty'))]);
+  const points = { hello: [], first: [], later: [], reads: [], memory: [], watches: [] } as Record<string, Points>;
+  for (const files of bench.small ? [40, 400] : [1000, 20_000, 200_000]) {
+    const workspace = temporaryDir(`tree-${files}`);
+    try {
+      makeTree(workspace, files);
+      writeFileSync(join(workspace, 'empty'), '');
+      commitAll(workspace);
+      await using daemon = await startDaemon({ workspace });
+      const began = performance.now();
+      await using client = await daemon.connect();
+      points.hello?.push([files, performance.now() - began]);
+      const run = (command: string) => client.call('terminal_execute', { command });
+      points.first?.push([files, await timed(() => run('true'))]);
+      points.later?.push([files, await medianMs(bench.size(2, 20), () => run('true'))]);
+      points.reads?.push([files, await medianMs(bench.size(5, 200), () => read(client, 'empty'))]);
+      points.memory?.push([files, memoryOfAll(await processesOf(daemon, 2), 'Pss')]);
+      points.watches?.push([files, watchesOf(daemon)]);
+      const { metadata } = await run('echo >>"$(find . -name "f*.ts" | tail -n 1)"');
+      const [first = 0, later = 0, memory = 0] = [points.first, points.later, points.memory].map(
+        (it) => it?.at(-1)?.[1],
+      );
+      bench.say(
+        `A repository of ${short(files)} files: the first command of a daemon without hosts takes ${shown({ value: first, unit: 'ms' })}, a ` +
+          `later one ${shown({ value: later, unit: 'ms' })}, all processes ${shown({ value: memory, unit: 'MiB' })}; a change of its last file has ` +
+          `undo: ${metadata.undo}.`,
+      );
+    } finally {
+      removeTree(workspace);
+    }
   }
-  const of = (name: string, points: Points) => ({ name, x: 'files', y: 'ms', points, expected: 0 });
-  return [of('terminal_execute true, by files', commands), of('one call, by files of the workspace', reads)];
+  const of = (name: string, y: string, of: Points | undefined, expected: number) => ({
+    name: `${name}, by files of the workspace`,
+    x: 'files',
+    y,
+    points: of ?? [],
+    expected,
+  });
+  return [
+    of('hello', 'ms', points.hello, 0),
+    of('the first command of a daemon', 'ms', points.first, 1),
+    of('a later command', 'ms', points.later, 0),
+    of('one read', 'ms', points.reads, 0),
+    of('Pss of daemon and hosts', 'MiB', points.memory, 0),
+    of('watches', 'watches', points.watches, 1),
+  ];
+}
+
+const IDENTITY = ['-c', 'user.name=A', '-c', 'user.email=a@example.com'];
+
+function commitAll(folder: string): void {
+  const git = (...args: string[]) => execFileSync('git', [...IDENTITY, ...args], { cwd: folder, stdio: 'ignore' });
+  git('init');
+  git('add', '-A');
+  git('commit', '-m', 'all');
+}
+
+/** Watches of inotify that the daemon's followers have. */
+function watchesOf({ pid }: TestDaemon): number {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ');
+  const followers = children.filter((it) => readFileSync(`/proc/${it}/comm`, 'utf8').trim() === 'follow');
+  const all = followers.flatMap((it) => readdirSync(`/proc/${it}/fdinfo`).map((fd) => `/proc/${it}/fdinfo/${fd}`));
+  return all.reduce((sum, path) => sum + (readFileSync(path, 'utf8').match(/^inotify/gm)?.length ?? 0), 0);
 }
 
 /** Above this an exponent means growth, whatever the machine's noise. */
