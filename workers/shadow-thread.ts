@@ -48,7 +48,7 @@ function answer(message: ToShadow): void {
     waiting.add(message.begin);
     beginWaiting();
   } else if (!waiting.delete(message.end)) {
-    const report = shadow.end(message.end, message.key);
+    const report = shadow.end(message.end, message.key, message.sweep);
     if (message.key === undefined) return;
     send({ ended: message.end, ...(report === 'lost' ? { lost: true } : report && { report }) });
   }

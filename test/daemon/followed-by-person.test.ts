@@ -93,3 +93,15 @@ test('changes lists ordinary files that tools run and those that agents obey, un
     changed: [{ path: 'web/vite.config.ts', how: 'run' }],
   });
 });
+
+test('changes lists a file that a command wrote through a name that is gone again, and an undo takes it back', async () => {
+  await agent.call('file_write', { path: 'linked/package.json', content: '{}' });
+  const { callId, metadata } = await agent.call('terminal_execute', {
+    command: 'ln linked/package.json t && echo evil > t && rm t',
+  });
+  expect(metadata).toMatchObject({ undo: 'full' });
+  const { changed } = (await operator.request('session.quarantine', {})) as { changed: { path: string }[] };
+  expect(changed).toContainEqual(expect.objectContaining({ path: 'linked/package.json', callId }));
+  await operator.request('calls.undo', { callId });
+  expect(await agent.call('file_read', { path: 'linked/package.json' })).toMatchObject({ data: { content: '{}' } });
+});

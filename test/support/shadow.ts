@@ -8,6 +8,7 @@ import { systemPowers } from '../../src/base/powers.ts';
 import { Follower, watchesOfUser } from '../../src/hosts/follower/follower.ts';
 import { CAME, KIND } from '../../src/hosts/follower/records.ts';
 import type { CommandReport } from '../../src/hosts/shadow/journal-report.ts';
+import { SecondNames } from '../../src/hosts/shadow/second-names.ts';
 import type { ShadowState } from '../../src/hosts/shadow/shadow-messages.ts';
 import type { UndoOutcome } from '../../src/tools/tool.ts';
 import { Anchor } from '../../workers/context/anchor.ts';
@@ -36,6 +37,7 @@ export class ShadowBench implements Disposable {
   readonly shadow: Shadow;
   readonly limits: Limits;
   readonly #follower: Follower;
+  readonly #secondNames = new SecondNames();
   #keys = 0;
 
   constructor({ limits = {}, isRefused = () => false }: ShadowBenchOptions = {}) {
@@ -58,7 +60,9 @@ export class ShadowBench implements Disposable {
     });
     this.#follower.listen({
       onChanges: (changes) => {
-        for (const { folder, name, kind } of changes) {
+        for (const change of changes) {
+          const { folder, name, kind } = change;
+          this.#secondNames.take(change);
           const hasCome = (kind & KIND.isFolder) !== 0 && (kind & CAME) !== 0;
           this.shadow.take({ folder, changed: hasCome ? [] : [name], came: hasCome ? [name] : [] });
         }
@@ -81,7 +85,7 @@ export class ShadowBench implements Disposable {
 
   async end(run: number, key: string | undefined): Promise<CommandReport | 'lost' | undefined> {
     await until(() => this.#follower.settled());
-    return this.shadow.end(run, key);
+    return this.shadow.end(run, key, this.#secondNames.ask());
   }
 
   at(path: string): string {

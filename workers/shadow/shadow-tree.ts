@@ -103,6 +103,12 @@ export class ShadowTree {
     if (this.#dirty.size > this.#options.limits.watchedNamesMax) throw new TooLarge('too many changes');
   }
 
+  /** Notes the files that changed since a time, in ms, also those of which no name was given. Throws TooLarge. */
+  noteChangedSince(sinceMs: number): void {
+    for (const [path, { type }] of this.entries)
+      if (type === 'file' && (this.#options.files.stat(path)?.ctimeMs ?? 0) >= sinceMs) this.#note(path, false);
+  }
+
   /** Takes in everything that changed, in steps, outer names before those in them. Throws TooLarge. */
   *refreshInSteps(): Generator<void> {
     let count = 0;
@@ -145,6 +151,9 @@ export class ShadowTree {
     const above = this.#unknownAbove(path);
     if (above !== undefined) {
       this.onReplaced(above, this.entries.get(above));
+      const inside = this.#options.files.stat(path);
+      if (inside?.isFile() && inside.nlink > 1)
+        this.#noteAll(inside.ino, this.#linked.get(inside.ino) ?? this.#namesOf(inside.ino), path);
       return;
     }
     const old = this.entries.get(path);
@@ -289,7 +298,7 @@ export class ShadowTree {
   }
 
   /** Once in a pass: a file may have ten thousand names, and all of them may change. */
-  #noteAll(inode: number, names: ReadonlySet<string>, except: string): void {
+  #noteAll(inode: number, names: Iterable<string>, except: string): void {
     if (this.#spread.has(inode)) return;
     this.#spread.add(inode);
     for (const it of names) if (it !== except) this.#note(it, false);

@@ -23,7 +23,7 @@ export interface ShadowOptions {
   /** The spool of the workspace. */
   readonly folder: string;
   readonly limits: Limits;
-  readonly powers: Pick<Powers, 'after' | 'monotonicMs'>;
+  readonly powers: Pick<Powers, 'after' | 'monotonicMs' | 'now'>;
   isRefused(path: string): boolean;
   isProtected(path: string): boolean;
 }
@@ -41,6 +41,8 @@ type PreImages = Map<string, Entry | undefined>;
 
 /** Starts over after lost changes, one after another; then the workspace changes faster than it can be read. */
 const BUILDS_MAX = 5;
+/** How far the clock of a file system may be behind, which counts in ticks. */
+const CLOCK_MS = 50;
 /** Share of the room for copies from which on those that nobody needs are dropped. */
 const FULL = 0.75;
 
@@ -55,6 +57,8 @@ export class Shadow implements Disposable {
   /** Makes an earlier build that is still going on end. */
   #build: object | undefined;
   #timer: { cancel(): void } | undefined;
+  /** When the first of the commands that run now began, in ms. */
+  #begunAt = 0;
 
   constructor(options: ShadowOptions) {
     this.#options = options;
@@ -112,7 +116,10 @@ export class Shadow implements Disposable {
     if (this.#state !== 'ready') return this.#state;
     try {
       this.#refresh();
-      if (this.#runs.size === 0) this.#parts?.tree.noteRoot();
+      if (this.#runs.size === 0) {
+        this.#parts?.tree.noteRoot();
+        this.#begunAt = this.#options.powers.now();
+      }
       this.#runs.set(run, new Map());
     } catch (error) {
       this.#onError(error);
@@ -120,12 +127,16 @@ export class Shadow implements Disposable {
     return this.#state;
   }
 
-  /** Writes the journal of a run; undefined if nothing changed. `lost` if its changes can't be told. */
-  end(run: number, key: string | undefined): CommandReport | 'lost' | undefined {
+  /**
+   * Writes the journal of a run; undefined if nothing changed. `lost` if its changes can't be told. `sweep`: files may have
+   * changed whose names were not given.
+   */
+  end(run: number, key: string | undefined, sweep = false): CommandReport | 'lost' | undefined {
     const parts = this.#parts;
     try {
       if (!this.#runs.has(run) || !parts) return 'lost';
       if (key === undefined) return undefined;
+      if (sweep) parts.tree.noteChangedSince(this.#begunAt - CLOCK_MS);
       this.#refresh();
       const changes = [...(this.#runs.get(run) as PreImages)].map(
         ([path, pre]): PathChange => ({ path, pre, post: parts.tree.entries.get(path) }),

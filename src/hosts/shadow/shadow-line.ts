@@ -10,6 +10,7 @@ import { BatchedWrites, FrameReader, toFrame } from '../../wire/protocol/frame.t
 import type { Follower } from '../follower/follower.ts';
 import { CAME, type Change, KIND } from '../follower/records.ts';
 import type { CommandReport } from './journal-report.ts';
+import { SecondNames } from './second-names.ts';
 import { type FromShadow, parseFromShadow, type ToShadow } from './shadow-messages.ts';
 
 /** Why nothing is kept of a command. */
@@ -44,6 +45,7 @@ export class ShadowLine implements Disposable {
   readonly #socket: Socket;
   readonly #writer: BatchedWrites;
   readonly #options: ShadowLineOptions;
+  readonly #secondNames = new SecondNames();
   readonly #pending = new Map<string, (answer: FromShadow | undefined) => void>();
   #unlisten: () => void = () => {};
   #isStarted = false;
@@ -115,7 +117,8 @@ export class ShadowLine implements Disposable {
       return 'beside';
     }
     await this.#options.follower.settled();
-    const answer = await this.#ask({ end: run, key }, `ended ${run}`, this.#options.limits.shadowEndMs);
+    const sweep = this.#secondNames.ask();
+    const answer = await this.#ask({ end: run, key, sweep }, `ended ${run}`, this.#options.limits.shadowEndMs);
     if (!answer || !('ended' in answer)) return 'late';
     return answer.lost ? 'lost' : answer.report;
   }
@@ -131,7 +134,9 @@ export class ShadowLine implements Disposable {
     if (!this.#isFollowing) return;
     if (this.#socket.writableLength > WAITING_BYTES_MAX) return this.#follow(false);
     let message: { folder: string; changed: string[]; came: string[] } | undefined;
-    for (const { folder, name, kind } of changes) {
+    for (const change of changes) {
+      const { folder, name, kind } = change;
+      this.#secondNames.take(change);
       if (message && (message.folder !== folder || message.changed.length + message.came.length >= NAMES_MAX)) {
         this.#send(message);
         message = undefined;

@@ -9,8 +9,11 @@ export type ToShadow =
   | { readonly folder: string; readonly changed: readonly string[]; readonly came: readonly string[] }
   /** A command is about to start. */
   | { readonly begin: number }
-  /** A command is over: write its journal under this key in the spool; without a key, keep nothing. */
-  | { readonly end: number; readonly key?: string };
+  /**
+   * A command is over: write its journal under this key in the spool; without a key, keep nothing. `sweep`: a file may
+   * have changed whose name was not given.
+   */
+  | { readonly end: number; readonly key?: string; readonly sweep?: boolean };
 
 /** `building`: the workspace is still being read; `unwatched`: it can't be held in memory. */
 export type ShadowState = 'building' | 'ready' | 'unwatched';
