@@ -5,7 +5,7 @@
 import { CAME, type Change, KIND, NAMES } from '../follower/records.ts';
 
 /** Names that are held; with more, a second name is taken for possible. */
-const NAMES_MAX = 10_000;
+const NAMES_MAX = 1_000;
 
 export class SecondNames {
   readonly #came = new Set<string>();
