@@ -209,11 +209,10 @@ export function toToolInfo(tool: Tool, decision: Decision): ToolInfo {
 
 /** A tool in the format of a model provider's API or of MCP. */
 export function toFormat(info: ToolInfo, format: ToolFormat): ToolFormats[ToolFormat] {
+  if (format === 'ringfence') return info;
   const { name, title, description, annotations } = info;
   const inputSchema = Object.hasOwn(builtinTools, name) ? (toShort(info.inputSchema) as object) : info.inputSchema;
   switch (format) {
-    case 'ringfence':
-      return info;
     case 'mcp':
       return { name, title, description, inputSchema: toPortable(inputSchema) as JsonSchema, annotations };
     case 'openai':
