@@ -99,7 +99,7 @@ test('changes lists a file that a command wrote through a name that is gone agai
   const { callId, metadata } = await agent.call('terminal_execute', {
     command: 'ln linked/package.json t && echo evil > t && rm t',
   });
-  expect(metadata).toMatchObject({ undo: 'full' });
+  expect(metadata).toMatchObject({ undo: 'full', filesChanged: [{ path: 'linked/package.json', kind: 'modify' }] });
   const { changed } = (await operator.request('session.quarantine', {})) as { changed: { path: string }[] };
   expect(changed).toContainEqual(expect.objectContaining({ path: 'linked/package.json', callId }));
   await operator.request('calls.undo', { callId });

@@ -103,10 +103,14 @@ export class ShadowTree {
     if (this.#dirty.size > this.#options.limits.watchedNamesMax) throw new TooLarge('too many changes');
   }
 
-  /** Notes the files that changed since a time, in ms, also those of which no name was given. Throws TooLarge. */
-  noteChangedSince(sinceMs: number): void {
+  /** Notes the files that changed since a time, in ms; gives those whose names were not given. Throws TooLarge. */
+  noteChangedSince(sinceMs: number): string[] {
+    const unnamed: string[] = [];
     for (const [path, { type }] of this.entries)
-      if (type === 'file' && (this.#options.files.stat(path)?.ctimeMs ?? 0) >= sinceMs) this.#note(path, false);
+      if (type === 'file' && !this.#dirty.has(path) && (this.#options.files.stat(path)?.ctimeMs ?? 0) >= sinceMs)
+        unnamed.push(path);
+    for (const it of unnamed) this.#note(it, false);
+    return unnamed;
   }
 
   /** Takes in everything that changed, in steps, outer names before those in them. Throws TooLarge. */

@@ -10,7 +10,7 @@ import type { Anchor } from '../context/anchor.ts';
 import { type CommandReport, writeJournal } from './command-journal.ts';
 import { Contents } from './contents.ts';
 import { Copies, type Copy } from './copies.ts';
-import { type Entry, heldOf, type PathChange } from './entries.ts';
+import { type Entry, heldOf, isSame, type PathChange } from './entries.ts';
 import { type HeldFile, HeldFiles } from './held-files.ts';
 import { Repositories } from './repositories.ts';
 import { ShadowTree, TooLarge } from './shadow-tree.ts';
@@ -136,14 +136,16 @@ export class Shadow implements Disposable {
     try {
       if (!this.#runs.has(run) || !parts) return 'lost';
       if (key === undefined) return undefined;
-      if (sweep) parts.tree.noteChangedSince(this.#begunAt - CLOCK_MS);
+      const noted = sweep ? parts.tree.noteChangedSince(this.#begunAt - CLOCK_MS) : [];
       this.#refresh();
-      const changes = [...(this.#runs.get(run) as PreImages)].map(
-        ([path, pre]): PathChange => ({ path, pre, post: parts.tree.entries.get(path) }),
-      );
+      const pres = this.#runs.get(run) as PreImages;
+      const post = (path: string) => parts.tree.entries.get(path);
+      const changes = [...pres].map(([path, pre]): PathChange => ({ path, pre, post: post(path) }));
+      const unnamed = noted.filter((it) => pres.has(it) && !isSame(pres.get(it), post(it)));
       this.#builds = 0;
       const { folder, limits, powers } = this.#options;
-      return writeJournal(changes, { ...parts, otherRoot: parts.tree.otherRoot, folder, key, limits, powers });
+      const report = writeJournal(changes, { ...parts, otherRoot: parts.tree.otherRoot, folder, key, limits, powers });
+      return report && { ...report, unnamed: unnamed.slice(0, limits.undoMissingMax) };
     } catch (error) {
       this.#onError(error);
       return 'lost';

@@ -20,6 +20,8 @@ export interface CommandReport extends JournalReport {
   /** The first of the paths that can't be undone. */
   readonly missing: readonly MissingPath[];
   readonly total: number;
+  /** The first changed files of which no event told. */
+  readonly unnamed?: readonly string[];
 }
 
 const PATH_CHARS_MAX = 4096;
@@ -47,12 +49,15 @@ export interface ReportBounds {
 /** Whether a report on a command has the right shape. */
 export function isCommandReport(it: unknown, { pathsMax, missingMax }: ReportBounds): it is CommandReport {
   if (!isJournalReport(it, pathsMax)) return false;
-  const { missing, total } = it as Partial<CommandReport>;
+  const { missing, total, unnamed = [] } = it as Partial<CommandReport>;
   return (
     Number.isSafeInteger(total) &&
     Array.isArray(missing) &&
     missing.length <= missingMax &&
-    missing.every((one) => isRecord(one) && isPath(one.path) && typeof one.why === 'string' && WHY.test(one.why))
+    missing.every((one) => isRecord(one) && isPath(one.path) && typeof one.why === 'string' && WHY.test(one.why)) &&
+    Array.isArray(unnamed) &&
+    unnamed.length <= missingMax &&
+    unnamed.every(isPath)
   );
 }
 

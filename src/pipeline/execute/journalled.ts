@@ -174,10 +174,24 @@ function note(
     if (total > missing.length) usage.undoMissingTotal = total;
     return;
   }
-  const { missing, total } = report;
+  const { missing, total, unnamed = [] } = report;
+  addChanged(usage, unnamed, limits);
   if (missing.length > 0) usage.undoMissing = missing;
   if (total > missing.length) usage.undoMissingTotal = total;
   if (report.undo === 'none') return;
   undoJournal.begin({ ...call, callId: call.id });
   usage.undo = undoJournal.end(key, report);
+}
+
+/** Adds changed files to those that events told of. */
+function addChanged(usage: JobUsage, paths: readonly string[], { filesChangedMax }: Limits): void {
+  const told = usage.filesChanged ?? [];
+  const others = paths.filter((it) => told.every(({ path }) => path !== it));
+  if (others.length === 0) return;
+  const total = (usage.filesChangedTotal ?? told.length) + others.length;
+  usage.filesChanged = [...told, ...others.map((path) => ({ path, kind: 'modify' as const }))].slice(
+    0,
+    filesChangedMax,
+  );
+  if (total > usage.filesChanged.length) usage.filesChangedTotal = total;
 }
