@@ -5,12 +5,11 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { startDaemon, until } from '../support/daemon.ts';
+import { programs } from '../support/programs.ts';
 
 const SECRET = 'hunter2-behind-a-swapped-folder';
-const program = fileURLToPath(new URL('../fixtures/programs/swap-pinned.pl', import.meta.url));
 /** At least; longer if no sandbox met a swap while it was built, as on a busy machine. */
 const ATTACK_MS = 5_000;
 const ATTACK_MS_MAX = 25_000;
@@ -20,7 +19,7 @@ test('a command that swaps folders for links shows no command beside it what is 
   const { workspace } = daemon;
   mkdirSync(join(workspace, 'conf'));
   writeFileSync(join(workspace, 'conf/.env'), SECRET);
-  cpSync(program, join(workspace, 'swap-pinned.pl'));
+  cpSync(join(programs, 'swap-pinned.pl'), join(workspace, 'swap-pinned.pl'));
   await using attacker = await daemon.connect();
   await using reader = await daemon.connect();
   const swapping = attacker.call('terminal_execute', {
