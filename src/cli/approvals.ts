@@ -6,7 +6,7 @@ import { coveredBy, heldIn, holdsUntil } from '../store/approvals/grant-words.ts
 import { agentOf, folderOf, leftOf, titleText } from '../store/approvals/question-words.ts';
 import type { Answer } from '../wire/protocol/answers.ts';
 import { idOf } from './ids.ts';
-import { CliError, EXIT, print, printJson, printRows, say, toJson } from './output.ts';
+import { EXIT, print, printJson, printRows, say, toJson, UsageError } from './output.ts';
 import { notifyDesktop } from './questions/notify.ts';
 import { type PersonsAnswer, Prompt, type Terminal } from './questions/prompt.ts';
 import { toLine } from './questions/question.ts';
@@ -47,14 +47,14 @@ export async function approvalsList(client: ApprovalsClient, flags: { readonly j
   return printRows(approvals, flags.json, 'no call waits for an answer', (it) => toLine(it, nowMs));
 }
 
-/** The id of the approval that `text` abbreviates. Throws CliError USAGE if it is ambiguous. */
+/** The id of the approval that `text` abbreviates. Throws UsageError if it is ambiguous. */
 const approvalIdOf = async (text: string, client: ApprovalsClient): Promise<string> =>
   idOf(
     text,
     (await listed(client)).map((it) => it.approvalId),
   );
 
-/** The id of the remembered answer that `text` abbreviates. Throws CliError USAGE if it is ambiguous. */
+/** The id of the remembered answer that `text` abbreviates. Throws UsageError if it is ambiguous. */
 const grantIdOf = async (text: string, client: ApprovalsClient): Promise<string> =>
   idOf(
     text,
@@ -79,8 +79,7 @@ export async function approvalsApprove(
   const approval = (await listed(client)).find((it) => it.approvalId === approvalId);
   const covers = match && approval?.remember[match];
   if (match === 'tool' && approval && !rememberToolFor(approval) && rememberFor(approval).match !== 'tool')
-    throw new CliError(
-      EXIT.USAGE,
+    throw new UsageError(
       'an approval can be remembered for a whole tool only if the impact of the call is low; nothing was approved; use --remember exact',
     );
   const scope = ofDoor ? remember : always ? 'always' : 'session';
@@ -142,7 +141,7 @@ export async function approvalsRevoke(
   id: string | undefined,
   { all, json }: { all?: boolean; json?: boolean } = {},
 ): Promise<number> {
-  if ((id === undefined) !== (all === true)) throw new CliError(EXIT.USAGE, 'name one answer, or give --all');
+  if ((id === undefined) !== (all === true)) throw new UsageError('name one answer, or give --all');
   const grantId = id === undefined ? undefined : await grantIdOf(id, client);
   const answer = await client.request('approvals.revoke', grantId === undefined ? { all: true } : { grantId });
   if (json) printJson(answer);

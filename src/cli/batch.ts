@@ -5,7 +5,7 @@ import { parseJson } from '../base/text/json.ts';
 import type { BatchCall, BatchEstimate, BatchResult, BatchSettings, Client, ToolResult } from '../client/client.ts';
 import { askPerson, hearOfPrograms, park, parseDuration } from './call/call.ts';
 import { type CliCaller, connect } from './connect.ts';
-import { CliError, EXIT, exitCodeOf, harmless, print, printJson, say } from './output.ts';
+import { EXIT, exitCodeOf, harmless, print, printJson, say, UsageError } from './output.ts';
 
 export interface BatchFlags {
   readonly json?: boolean;
@@ -50,21 +50,18 @@ export async function batch(file: string, flags: BatchFlags, caller: CliCaller):
   return result.results.map(exitCodeOf).find((it) => it !== EXIT.OK) ?? EXIT.OK;
 }
 
-/** Reads a batch file. Throws CliError USAGE if it holds no batch. */
+/** Reads a batch file. Throws UsageError if it holds no batch. */
 async function read(file: string): Promise<BatchFile> {
   const content = file === '-' ? await text(process.stdin) : readText(file);
   let parsed: unknown;
   try {
     parsed = parseJson(content);
   } catch (error) {
-    throw new CliError(EXIT.USAGE, `${file} is not JSON: ${(error as Error).message}`);
+    throw new UsageError(`${file} is not JSON: ${(error as Error).message}`);
   }
   const request = Array.isArray(parsed) ? { calls: parsed } : parsed;
   if (typeof request !== 'object' || request === null || !Array.isArray((request as BatchFile).calls))
-    throw new CliError(
-      EXIT.USAGE,
-      `${file} is not a batch: write a list of calls, or {"calls": [...], "options": {...}}`,
-    );
+    throw new UsageError(`${file} is not a batch: write a list of calls, or {"calls": [...], "options": {...}}`);
   return request as BatchFile;
 }
 
@@ -72,13 +69,13 @@ function readText(file: string): string {
   try {
     return readFileSync(file, 'utf8');
   } catch (error) {
-    throw new CliError(EXIT.USAGE, `can't read ${file}: ${(error as Error).message}`);
+    throw new UsageError(`can't read ${file}: ${(error as Error).message}`);
   }
 }
 
 function settingsOf({ failFast, concurrency, timeout }: BatchFlags): BatchSettings {
   if (concurrency !== undefined && !/^[1-9]\d{0,3}$/.test(concurrency))
-    throw new CliError(EXIT.USAGE, `--concurrency must be a whole number of at least 1, not ${concurrency}`);
+    throw new UsageError(`--concurrency must be a whole number of at least 1, not ${concurrency}`);
   return {
     failFast,
     ...(concurrency !== undefined && { concurrency: Number(concurrency) }),

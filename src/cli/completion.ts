@@ -1,6 +1,6 @@
 /** Generates completion scripts for verbs, flags and tool names. They are self-contained: completing neither asks nor starts a daemon. */
 import type { Command } from 'commander';
-import { CliError, EXIT } from './output.ts';
+import { EXIT, UsageError } from './output.ts';
 import { toolNames } from './verbs/tool-names.ts';
 
 /** Completions after a verb; `path` is the verb with its parents, empty for none. */
@@ -14,10 +14,10 @@ interface CompletionNode {
 
 const SHELLS: Record<string, (nodes: readonly CompletionNode[]) => string> = { bash: toBash, zsh: toZsh, fish: toFish };
 
-/** `ringfence completion SHELL`. Returns the exit code; throws CliError USAGE for an unknown shell. */
+/** `ringfence completion SHELL`. Returns the exit code; throws UsageError for an unknown shell. */
 export function completion(shell: string, program: Command): number {
   const toScript = Object.hasOwn(SHELLS, shell) ? SHELLS[shell] : undefined;
-  if (!toScript) throw new CliError(EXIT.USAGE, `completion exists only for ${Object.keys(SHELLS).join(', ')}`);
+  if (!toScript) throw new UsageError(`completion exists only for ${Object.keys(SHELLS).join(', ')}`);
   process.stdout.write(toScript(nodesOf(program, [])));
   return EXIT.OK;
 }

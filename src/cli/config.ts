@@ -8,7 +8,7 @@ import { findUserDirs } from '../daemon/user-dirs.ts';
 import { readPolicy } from '../policy/load.ts';
 import { effectsOfBuiltin } from '../tools/registry.ts';
 import type { CliCaller } from './connect.ts';
-import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
+import { EXIT, harmless, print, printJson, say, UsageError } from './output.ts';
 
 /** Prints the path of the config file. Returns the exit code. */
 export function configPath({ json }: { readonly json?: boolean }, { flags, env }: CliCaller): number {
@@ -31,7 +31,7 @@ export function configCheck(
   const found = findUserDirs(flags, env);
   const dirs = file === undefined ? found : { ...found, configFile: resolve(cwd, file) };
   if (file !== undefined && !existsSync(dirs.configFile))
-    throw new CliError(EXIT.USAGE, `the file ${harmless(dirs.configFile)} does not exist`);
+    throw new UsageError(`the file ${harmless(dirs.configFile)} does not exist`);
   const { policy, principals, limits } = load(readConfigFile(dirs.configFile), { dirs, env, cwd });
   for (const it of [policy, ...principals.map((it) => it.policy)])
     if (it !== undefined) readPolicy(it, { limits, effectsOf: effectsOfBuiltin });

@@ -16,7 +16,7 @@ import {
   stateOf,
   type UserDirs,
 } from '../daemon/user-dirs.ts';
-import { CliError, EXIT, harmless, say } from './output.ts';
+import { CliError, EXIT, harmless, say, UsageError } from './output.ts';
 
 export interface ConnectFlags {
   readonly socket?: string;
@@ -117,8 +117,7 @@ const TEMPORARY = ['/tmp', '/var/tmp', '/dev/shm'];
 export function assertProject(folder: string, { TMPDIR }: Environment): void {
   const real = (path: string) => (existsSync(path) ? realpathSync(path) : path);
   if (![...TEMPORARY, ...(TMPDIR ? [TMPDIR] : [])].map(real).includes(real(folder))) return;
-  throw new CliError(
-    EXIT.USAGE,
+  throw new UsageError(
     `${folder} holds the temporary files of all programs and is no project; go to the folder of a project, or allow it with --workspace ${folder}`,
   );
 }

@@ -3,7 +3,7 @@ import type { Client } from '../client/client.ts';
 import { findUserDirs } from '../daemon/user-dirs.ts';
 import { readInput } from './call/input.ts';
 import { type CliCaller, connect } from './connect.ts';
-import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
+import { EXIT, harmless, OperatorError, print, printJson, say } from './output.ts';
 import { paint } from './screen/table.ts';
 
 /**
@@ -48,13 +48,10 @@ export async function policyExplain(
 
 const STYLES = { allow: 'green', ask: 'yellow', deny: 'red' } as const;
 
-/** Adds the rule to the policy file of the person. Throws CliError. */
+/** Adds the rule to the policy file of the person. Throws OperatorError. */
 async function writeRule(rule: string | undefined, { flags, env }: CliCaller): Promise<number> {
   if (rule === undefined || rule.startsWith('#'))
-    throw new CliError(
-      EXIT.FAILED,
-      rule?.slice(2) ?? 'no rule is needed, or none can allow it: a rule decides already',
-    );
+    throw new OperatorError(rule?.slice(2) ?? 'no rule is needed, or none can allow it: a rule decides already');
   const { changePolicy, whenApplied } = await import('../daemon/config/own-policy.ts');
   const { withRule } = await import('../daemon/config/policy-edits.ts');
   const file = changePolicy((text) => withRule(text, rule), findUserDirs(flags, env));

@@ -3,13 +3,15 @@
 import type { ToolResult } from '../base/call.ts';
 import { escapeUnseen, visible } from '../base/text/shown-text.ts';
 
+export { OperatorError, UsageError } from '../base/errors.ts';
+
 export const EXIT = { OK: 0, FAILED: 1, USAGE: 2, UNREACHABLE: 3, DENIED: 4, LIMITED: 5, INTERRUPTED: 130 } as const;
 
 /** The name of an exit code in JSON. */
 export const codeNameOf = (exitCode: number): string =>
   Object.entries(EXIT).find(([, code]) => code === exitCode)?.[0] ?? 'FAILED';
 
-/** Ends the command with a message on stderr and an exit code. */
+/** Ends the command with a message on stderr and another exit code than OperatorError (1) and UsageError (2). */
 export class CliError extends Error {
   readonly exitCode: number;
   constructor(exitCode: number, message: string) {

@@ -2,7 +2,7 @@
 import { createInterface } from 'node:readline/promises';
 import { defaultLimits } from '../base/limits.ts';
 import { unifiedDiff } from '../tools/edit/diff.ts';
-import { CliError, EXIT, harmless, print, say } from './output.ts';
+import { harmless, print, say, UsageError } from './output.ts';
 
 /** Prints the change of a file; `after` is undefined if the file would be removed. */
 export async function showChange(path: string, before: string | undefined, after: string | undefined): Promise<void> {
@@ -11,14 +11,11 @@ export async function showChange(path: string, before: string | undefined, after
   print(harmless(diff ?? `${path} would be:\n${after ?? '(deleted)'}`));
 }
 
-/** Asks the person for confirmation. Throws CliError USAGE if there is no terminal, since no program may decide this unseen. */
+/** Asks the person for confirmation. Throws UsageError if there is no terminal, since no program may decide this unseen. */
 export async function mayChange(what: string, { yes }: { readonly yes?: boolean }): Promise<boolean> {
   if (yes) return true;
   if (!process.stdin.isTTY)
-    throw new CliError(
-      EXIT.USAGE,
-      'nothing was changed: there is no terminal to ask at; add --yes to write without asking',
-    );
+    throw new UsageError('nothing was changed: there is no terminal to ask at; add --yes to write without asking');
   const isWanted = /^y(es)?$/i.test(await askPerson(`Write this to ${harmless(what)}? [y/n] `));
   if (!isWanted) say('nothing was changed');
   return isWanted;

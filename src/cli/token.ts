@@ -7,7 +7,7 @@ import { assertKnownState } from '../store/state-schema.ts';
 import { knownTokens, replaceToken, tokenPath } from '../store/tokens.ts';
 import type { Answer } from '../wire/protocol/answers.ts';
 import { type CliCaller, connect, userDirsOf } from './connect.ts';
-import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
+import { CliError, EXIT, harmless, OperatorError, print, printJson, say } from './output.ts';
 
 /**
  * Creates new tokens, for all names if none is given: through the running daemon, otherwise in its state directory. Returns the exit code.
@@ -37,7 +37,7 @@ async function byDaemon(names: readonly string[], caller: CliCaller): Promise<An
   }
 }
 
-/** Rotates tokens in the state directory, under the lock, so that no daemon starts with the old ones. Throws CliError. */
+/** Rotates tokens in the state directory, under the lock, so that no daemon starts with the old ones. Throws OperatorError. */
 function offline(names: readonly string[], stateDir: string): Answer<'tokens.rotate'> {
   if (!existsSync(stateDir))
     throw new CliError(
@@ -54,10 +54,7 @@ function offline(names: readonly string[], stateDir: string): Answer<'tokens.rot
   const known = knownTokens(stateDir);
   const unknown = names.find((it) => !known.includes(it));
   if (unknown !== undefined)
-    throw new CliError(
-      EXIT.FAILED,
-      `${harmless(unknown)} has no token; tokens exist for: ${known.join(', ') || 'none'}`,
-    );
+    throw new OperatorError(`${harmless(unknown)} has no token; tokens exist for: ${known.join(', ') || 'none'}`);
   const rotated = names.length === 0 ? known : [...names];
   const powers = systemPowers();
   for (const it of rotated) replaceToken(stateDir, it, powers.secret());

@@ -2,7 +2,7 @@ import type { Client } from '../client/client.ts';
 import type { ToolInfo } from '../tools/capability.ts';
 import type { ToolFormat } from '../tools/registry.ts';
 import { type CliCaller, connect } from './connect.ts';
-import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
+import { EXIT, harmless, OperatorError, print, printJson, say } from './output.ts';
 
 export interface ToolsFlags {
   readonly format?: ToolFormat;
@@ -25,10 +25,7 @@ export async function tools(
   const infos = await client.tools('ringfence', { estimates });
   const wanted = name === undefined ? infos : infos.filter((it) => it.name === name || it.aliases.includes(name));
   if (name !== undefined && wanted.length === 0)
-    throw new CliError(
-      EXIT.FAILED,
-      `no tool is named ${name}; the tools are: ${infos.map((it) => it.name).join(', ')}`,
-    );
+    throw new OperatorError(`no tool is named ${name}; the tools are: ${infos.map((it) => it.name).join(', ')}`);
   if (format !== undefined && format !== 'ringfence') {
     const listed = await client.tools(format, { tools: which });
     printJson(

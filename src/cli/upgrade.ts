@@ -3,7 +3,7 @@
 import { version } from '../base/runtime.ts';
 import { type Client, RemoteError } from '../client/client.ts';
 import { type CliCaller, connect } from './connect.ts';
-import { CliError, EXIT, harmless, printJson, say } from './output.ts';
+import { EXIT, harmless, OperatorError, printJson, say, UsageError } from './output.ts';
 
 export interface UpgradeFlags {
   /** For example `10m`. */
@@ -25,8 +25,7 @@ export async function upgrade({ drain, json }: UpgradeFlags, caller: CliCaller):
   await using client = await asOperator();
   const { pid, version: running } = (await client.request('status', {})) as DaemonFacts;
   if (pid !== before.successor.pid)
-    throw new CliError(
-      EXIT.FAILED,
+    throw new OperatorError(
       `the new daemon failed after the old one had closed the state; version ${running} serves (pid ${pid}): read the log for the reason`,
     );
   if (json) printJson({ before: before.version, version: running, pid });
@@ -36,7 +35,7 @@ export async function upgrade({ drain, json }: UpgradeFlags, caller: CliCaller):
   return EXIT.OK;
 }
 
-/** Asks for the new daemon; resolves when the old one has let this client go. Throws CliError if there will be no new one. */
+/** Asks for the new daemon; resolves when the old one has let this client go. Throws OperatorError if there will be no new one. */
 async function handOver(client: Client, params: object) {
   await using _ = client;
   const { version: before } = (await client.request('status', {})) as DaemonFacts;
@@ -47,17 +46,17 @@ async function handOver(client: Client, params: object) {
     await ended;
     return { version: before, successor };
   } catch (error) {
-    if (error instanceof RemoteError) throw new CliError(EXIT.FAILED, harmless(error.message));
+    if (error instanceof RemoteError) throw new OperatorError(harmless(error.message));
     throw error;
   }
 }
 
 const UNITS: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000 };
 
-/** The milliseconds of `30s`, `10m` or `1h`. Throws CliError. */
+/** The milliseconds of `30s`, `10m` or `1h`. Throws UsageError. */
 function toMs(text: string): number {
   const [, number, unit = ''] = /^(\d{1,5})([smh])$/.exec(text) ?? [];
   const ms = Number(number) * (UNITS[unit] ?? Number.NaN);
   if (ms <= 86_400_000) return ms;
-  throw new CliError(EXIT.USAGE, `--drain is ${text}; it takes a number with s, m or h, up to 24h`);
+  throw new UsageError(`--drain is ${text}; it takes a number with s, m or h, up to 24h`);
 }

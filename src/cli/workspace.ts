@@ -5,7 +5,7 @@ import { readAdded, writeAdded } from '../daemon/config/added.ts';
 import { checkWorkspace, readConfigFile } from '../daemon/config.ts';
 import { findUserDirs, makeStateDir } from '../daemon/user-dirs.ts';
 import type { CliCaller } from './connect.ts';
-import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
+import { EXIT, harmless, OperatorError, print, printJson, say } from './output.ts';
 
 /** Adds a workspace. Returns the exit code. */
 export function workspaceAdd(folder: string, { json }: { json?: boolean }, { flags, env, cwd }: CliCaller): number {
@@ -28,8 +28,7 @@ export function workspaceRemove(folder: string, { json }: { json?: boolean }, { 
   const names = [path, realOf(path)];
   const left = added.filter((it) => !names.includes(it));
   if (left.length === added.length)
-    throw new CliError(
-      EXIT.FAILED,
+    throw new OperatorError(
       `${harmless(path)} was not added as a workspace; added are: ${added.map(harmless).join(', ') || 'none'}`,
     );
   writeAdded(dirs, left);

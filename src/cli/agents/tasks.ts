@@ -44,7 +44,7 @@ async function listed(client: TasksClient, limit?: number): Promise<readonly Lis
   return (await client.request('tasks.list', asked)).tasks;
 }
 
-/** The task id that `text` abbreviates. Throws CliError USAGE if it is ambiguous. */
+/** The task id that `text` abbreviates. Throws UsageError if it is ambiguous. */
 const taskIdOf = async (text: string, client: TasksClient): Promise<string> =>
   idOf(
     text,

@@ -3,7 +3,7 @@ import type { AuditRecord } from '../../store/audit/entry.ts';
 import { type ExportFormat, toExportLine } from '../../store/audit/export.ts';
 import { type AuditFilter, isInstant } from '../../store/audit/query.ts';
 import type { Pruned, Verification } from '../../store/audit/verify.ts';
-import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
+import { EXIT, harmless, print, printJson, say, UsageError } from '../output.ts';
 
 /** A connection with the operator role. */
 export type AuditClient = Pick<Client, 'request'>;
@@ -28,17 +28,16 @@ export async function auditQuery(flags: AuditQueryFlags, client: AuditClient): P
 
 const LIMIT = 50;
 
-/** The filter and number of entries from the flags. Throws CliError USAGE. */
+/** The filter and number of entries from the flags. Throws UsageError. */
 export function toFilter({ limit = LIMIT, json: _, callId, ...filter }: AuditQueryFlags): {
   limit: number;
   filter: AuditFilter;
 } {
   if (!Number.isSafeInteger(limit) || limit < 1)
-    throw new CliError(EXIT.USAGE, `--limit must be a whole number of at least 1, not ${limit}`);
+    throw new UsageError(`--limit must be a whole number of at least 1, not ${limit}`);
   for (const [name, value] of Object.entries({ since: filter.since, until: filter.until }))
     if (value !== undefined && !isInstant(value))
-      throw new CliError(
-        EXIT.USAGE,
+      throw new UsageError(
         `--${name} takes a date such as 2026-03-01 or 2026-03-01T12:00:00Z, or an age such as 30d, 12h, 90m, 10s; not ${harmless(value)}`,
       );
   return { limit, filter: { ...filter, callIdPart: callId } };

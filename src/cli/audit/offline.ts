@@ -7,7 +7,7 @@ import type { AuditPageRequest } from '../../store/audit/query.ts';
 import { AuditReader } from '../../store/audit/reader.ts';
 import { assertKnownState } from '../../store/state-schema.ts';
 import { type CliCaller, connect, userDirsOf } from '../connect.ts';
-import { CliError, EXIT, harmless, say } from '../output.ts';
+import { CliError, EXIT, harmless, say, UsageError } from '../output.ts';
 import type { AuditClient } from './audit.ts';
 
 /** Runs an action on the audit log, through the daemon or by reading the file if none runs. Throws CliError if there is neither. */
@@ -33,7 +33,7 @@ async function readOffline(
     say(harmless(`no daemon runs; reading ${path}`));
     return await action(offlineClient(reader));
   } catch (error) {
-    if (error instanceof RpcError) throw new CliError(EXIT.USAGE, error.message);
+    if (error instanceof RpcError) throw new UsageError(error.message);
     if (error instanceof ToolError)
       throw new CliError(unreachable.exitCode, `${unreachable.message}; ${error.message}`);
     throw error;

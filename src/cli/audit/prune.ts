@@ -1,7 +1,7 @@
 /** `ringfence audit prune`: drops old entries through the daemon, which records who did. */
 import { ageMsOf } from '../../store/audit/query.ts';
 import { type CliCaller, connect } from '../connect.ts';
-import { CliError, EXIT, harmless, print, printJson } from '../output.ts';
+import { EXIT, harmless, print, printJson, UsageError } from '../output.ts';
 
 export interface AuditPruneFlags {
   /** An age such as `30d`. */
@@ -10,14 +10,14 @@ export interface AuditPruneFlags {
   readonly json?: boolean;
 }
 
-/** Returns the exit code. Throws CliError, UNREACHABLE without a daemon: only its log can say who removed what. */
+/** Returns the exit code. Throws CliError UNREACHABLE without a daemon: only its log can say who removed what. */
 export async function auditPrune({ olderThan, keep, json }: AuditPruneFlags, caller: CliCaller): Promise<number> {
   if ((olderThan === undefined) === (keep === undefined))
-    throw new CliError(EXIT.USAGE, 'say which entries: either --older-than AGE or --keep N');
+    throw new UsageError('say which entries: either --older-than AGE or --keep N');
   if (olderThan !== undefined && ageMsOf(olderThan) === undefined)
-    throw new CliError(EXIT.USAGE, `--older-than takes an age such as 30d or 12h, not ${harmless(olderThan)}`);
+    throw new UsageError(`--older-than takes an age such as 30d or 12h, not ${harmless(olderThan)}`);
   if (keep !== undefined && (!Number.isSafeInteger(keep) || keep < 1))
-    throw new CliError(EXIT.USAGE, `--keep must be a whole number of at least 1, not ${keep}`);
+    throw new UsageError(`--keep must be a whole number of at least 1, not ${keep}`);
   await using client = await connect({ ...caller, role: 'operator' });
   const asked = olderThan === undefined ? { keep } : { olderThan };
   const answer = await client.request('audit.prune', asked);

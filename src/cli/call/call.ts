@@ -2,7 +2,7 @@ import type { ToolResult } from '../../base/call.ts';
 import { systemPowers } from '../../base/powers.ts';
 import { type Client, RemoteError, type RunningCall } from '../../client/client.ts';
 import { type CliCaller, connect } from '../connect.ts';
-import { CliError, EXIT, exitCodeOf, harmless, print, printJson, say } from '../output.ts';
+import { EXIT, exitCodeOf, harmless, print, printJson, say, UsageError } from '../output.ts';
 import { askInline } from '../questions/prompt.ts';
 import { LifeLine } from '../screen/life-line.ts';
 import { showCall } from './command-output.ts';
@@ -56,7 +56,7 @@ interface RunParts {
 const timeoutOf = ({ timeout }: CallFlags): number | undefined =>
   timeout === undefined ? undefined : parseDuration(timeout);
 
-/** Refuses a wrong duration before a daemon is started for the call. Throws CliError. */
+/** Refuses a wrong duration before a daemon is started for the call. Throws UsageError. */
 export const assertTimeout = (flags: CallFlags): void => void timeoutOf(flags);
 
 /** Runs a call to its end, with Ctrl-C and questions of the policy. Returns the exit code. */
@@ -246,11 +246,10 @@ export const park = (client: Client, callId: string): Promise<unknown> =>
 
 const UNITS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 
-/** Parses `250ms`, `5s`, `2m`, `1h` or a number of seconds to milliseconds. Throws CliError USAGE. */
+/** Parses `250ms`, `5s`, `2m`, `1h` or a number of seconds to milliseconds. Throws UsageError. */
 export function parseDuration(text: string): number {
   const match = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(text);
   const ms = Math.round(Number(match?.[1]) * (UNITS[match?.[2] ?? 's'] as number));
-  if (!match || ms < 1)
-    throw new CliError(EXIT.USAGE, `--timeout must be a duration such as 250ms, 5s or 2m, not ${text}`);
+  if (!match || ms < 1) throw new UsageError(`--timeout must be a duration such as 250ms, 5s or 2m, not ${text}`);
   return ms;
 }

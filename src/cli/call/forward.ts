@@ -5,7 +5,7 @@ import { showLine } from '../../base/text/shown-text.ts';
 import type { Client } from '../../client/client.ts';
 import { relay } from '../../sandbox/egress/relay.ts';
 import { idOf } from '../ids.ts';
-import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
+import { EXIT, harmless, OperatorError, print, printJson, say, UsageError } from '../output.ts';
 
 export interface ForwardFlags {
   readonly json?: boolean;
@@ -54,32 +54,30 @@ const serverTo = (socket: number): Server =>
 const listening = (port: string, ports: readonly number[]): string =>
   `nothing listens at ${port} yet${ports.length > 0 ? `; the command listens at ${ports.join(', ')}` : ''}`;
 
-/** Throws CliError USAGE. */
+/** Throws UsageError. */
 function portOf(text: string): number {
   const port = Number(text);
   if (/^\d{1,5}$/.test(text) && port <= 65_535) return port;
-  throw new CliError(EXIT.USAGE, `not a port: ${harmless(text)}; write a number from 1 to 65535`);
+  throw new UsageError(`not a port: ${harmless(text)}; write a number from 1 to 65535`);
 }
 
-/** The socket as a descriptor: a host that was taken over could put a link to another program's socket in its place. Throws CliError. */
+/** The socket as a descriptor: a host that was taken over could put a link to another program's socket in its place. Throws OperatorError. */
 function openSocket(path: string): number {
   let fd: number;
   try {
     fd = openSync(path, O_PATH | constants.O_NOFOLLOW);
   } catch (error) {
-    throw new CliError(EXIT.FAILED, `the port can't be reached: ${harmless((error as Error).message)}`);
+    throw new OperatorError(`the port can't be reached: ${harmless((error as Error).message)}`);
   }
   if (fstatSync(fd).isSocket()) return fd;
   closeSync(fd);
-  throw new CliError(EXIT.FAILED, `the port can't be reached: ${harmless(path)} is no socket`);
+  throw new OperatorError(`the port can't be reached: ${harmless(path)} is no socket`);
 }
 
-/** The port at which it listens then. Throws CliError. */
+/** The port at which it listens then. Throws OperatorError. */
 function listenAt(server: Server, port: number): Promise<number> {
   return new Promise((resolve, reject) => {
-    server.once('error', (error) =>
-      reject(new CliError(EXIT.FAILED, `${LOOPBACK}:${port} is not free: ${error.message}`)),
-    );
+    server.once('error', (error) => reject(new OperatorError(`${LOOPBACK}:${port} is not free: ${error.message}`)));
     server.listen(port, LOOPBACK, () => resolve((server.address() as { port: number }).port));
   });
 }

@@ -7,7 +7,7 @@ import { resolve } from 'node:path';
 import { defaultLimits } from '../../base/limits.ts';
 import { jsonOr, parseJson } from '../../base/text/json.ts';
 import type { Client } from '../../client/client.ts';
-import { CliError, EXIT, harmless } from '../output.ts';
+import { harmless, UsageError } from '../output.ts';
 
 interface InputTarget {
   /** Provides the schema, which tells which parameters are texts. */
@@ -21,7 +21,7 @@ const STANDARD_INPUT = 0;
 
 /**
  * The input from `words`: `{…}`, `@file` or `-` (standard input) for the whole; otherwise `key=value`, where the value may be `@file` or
- * `@-`, and `@@` stands for a leading `@`. Values are parsed according to the tool's schema. Throws CliError USAGE.
+ * `@-`, and `@@` stands for a leading `@`. Values are parsed according to the tool's schema. Throws UsageError.
  */
 export async function readInput(words: readonly string[], { client, tool, cwd }: InputTarget): Promise<unknown> {
   const [first = ''] = words;
@@ -34,15 +34,13 @@ export async function readInput(words: readonly string[], { client, tool, cwd }:
   const pairs = words.map((word) => {
     const at = word.indexOf('=');
     if (at < 1)
-      throw new CliError(
-        EXIT.USAGE,
+      throw new UsageError(
         `write the input as one JSON object or as key=value words; \`${harmless(word)}\` is neither`,
       );
     const key = word.slice(0, at);
     const value = word.slice(at + 1);
     if (value === '@-' && standardInputFor !== undefined)
-      throw new CliError(
-        EXIT.USAGE,
+      throw new UsageError(
         `standard input is already used for ${standardInputFor}; read ${key} from a file: ${key}=@file`,
       );
     if (value === '@-') standardInputFor = key;
@@ -60,7 +58,7 @@ async function textsOf(tool: string, client: InputTarget['client']): Promise<Rea
 }
 
 /**
- * The text of a file, or of standard input for `-`. Throws CliError USAGE for input that can't be read, is not UTF-8, or exceeds the bound
+ * The text of a file, or of standard input for `-`. Throws UsageError for input that can't be read, is not UTF-8, or exceeds the bound
  * of a call.
  */
 function readText(path: string, cwd: string): string {
@@ -69,18 +67,15 @@ function readText(path: string, cwd: string): string {
   try {
     bytes = readFileSync(path === '-' ? STANDARD_INPUT : resolve(cwd, path));
   } catch (error) {
-    throw new CliError(EXIT.USAGE, `can't read ${harmless(name)}: ${(error as NodeJS.ErrnoException).code}`);
+    throw new UsageError(`can't read ${harmless(name)}: ${(error as NodeJS.ErrnoException).code}`);
   }
   const { frameBytesMax } = defaultLimits;
   if (bytes.length > frameBytesMax)
-    throw new CliError(
-      EXIT.USAGE,
-      `${harmless(name)} is ${bytes.length} bytes; a call can hold at most ${frameBytesMax}`,
-    );
+    throw new UsageError(`${harmless(name)} is ${bytes.length} bytes; a call can hold at most ${frameBytesMax}`);
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
-    throw new CliError(EXIT.USAGE, `${harmless(name)} is not UTF-8 text`); // TypeError
+    throw new UsageError(`${harmless(name)} is not UTF-8 text`); // TypeError
   }
 }
 
@@ -88,6 +83,6 @@ function readJson(text: string, name: string): unknown {
   try {
     return parseJson(text);
   } catch (error) {
-    throw new CliError(EXIT.USAGE, `${harmless(name)} is not JSON: ${(error as Error).message}`);
+    throw new UsageError(`${harmless(name)} is not JSON: ${(error as Error).message}`);
   }
 }

@@ -1,7 +1,7 @@
 import type { UndoResult } from '../../base/call.ts';
 import { type CliCaller, connect } from '../connect.ts';
 import { callIdOf } from '../ids.ts';
-import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
+import { EXIT, harmless, print, printJson, say, UsageError } from '../output.ts';
 
 export interface UndoFlags {
   readonly last?: boolean;
@@ -16,7 +16,7 @@ export async function undo(
   caller: CliCaller,
 ): Promise<number> {
   if ((id !== undefined) === last)
-    throw new CliError(EXIT.USAGE, 'write either the id of a call or --last; `ringfence audit` lists the calls');
+    throw new UsageError('write either the id of a call or --last; `ringfence audit` lists the calls');
   const flags = { ...caller.flags, workspace: caller.flags.workspace ?? caller.cwd };
   await using client = await connect({ ...caller, flags, role: 'operator' });
   const which = id === undefined ? { last: true } : { callId: await callIdOf(id, client) };

@@ -16,7 +16,7 @@ import { effectsOfBuiltin as effectsOf } from '../../tools/registry.ts';
 import { allEntries } from '../audit/audit.ts';
 import { offlineClient } from '../audit/offline.ts';
 import { type CliCaller, connect, startDaemon } from '../connect.ts';
-import { CliError, EXIT, harmless, printJson, say } from '../output.ts';
+import { EXIT, harmless, printJson, say, UsageError } from '../output.ts';
 import { stop } from '../stop.ts';
 import { type JobPolicyFlags, jobPolicy } from './job-policy.ts';
 import { CallCounter, type JobReport, toMarkdown } from './job-report.ts';
@@ -40,10 +40,10 @@ interface JobDaemon {
   readonly confinement: string;
 }
 
-/** Runs the job; returns its exit code. Throws CliError before anything has run. */
+/** Runs the job; returns its exit code. Throws UsageError before anything has run. */
 export async function ci(command: readonly string[], flags: CiFlags, caller: CliCaller): Promise<number> {
   if (command.length === 0)
-    throw new CliError(EXIT.USAGE, 'say which command to run: ringfence ci [options] -- COMMAND [ARGUMENT…]');
+    throw new UsageError('say which command to run: ringfence ci [options] -- COMMAND [ARGUMENT…]');
   const { env, cwd } = caller;
   const summary = flags.summary ?? env.GITHUB_STEP_SUMMARY;
   const auditFile = openForWriting(resolve(cwd, flags.audit));
@@ -72,7 +72,7 @@ export async function ci(command: readonly string[], flags: CiFlags, caller: Cli
   }
 }
 
-/** Finds the policy and puts its files into a new folder, where nobody changes them. Throws CliError if it is refused. */
+/** Finds the policy and puts its files into a new folder, where nobody changes them. Throws UsageError if it is refused. */
 async function policyOf(
   flags: CiFlags,
   cwd: string,
@@ -88,16 +88,16 @@ async function policyOf(
   } catch (error) {
     if (!(error instanceof PolicyError)) throw error;
     const problems = harmless(error.message.replaceAll(`${folder}/`, ''));
-    throw new CliError(EXIT.USAGE, `nothing was run, since the policy is refused:\n${problems}`);
+    throw new UsageError(`nothing was run, since the policy is refused:\n${problems}`);
   }
 }
 
-/** Opens the file of the record before the job runs, so that a job whose record could not be kept does not begin. Throws CliError. */
+/** Opens the file of the record before the job runs, so that a job whose record could not be kept does not begin. Throws UsageError. */
 function openForWriting(path: string): number {
   try {
     return openSync(path, 'w', 0o600);
   } catch (error) {
-    throw new CliError(EXIT.USAGE, `the record can't be written to ${path}: ${(error as NodeJS.ErrnoException).code}`);
+    throw new UsageError(`the record can't be written to ${path}: ${(error as NodeJS.ErrnoException).code}`);
   }
 }
 

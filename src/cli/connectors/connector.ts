@@ -87,7 +87,7 @@ export function connectorRemove(name: string, { json }: ConnectorFlags, { flags,
   return removePin(knownPins({ flags, env }), 'connector', name, json);
 }
 
-/** The pinned connectors of the caller's state directory. Throws CliError if a newer version has written it. */
+/** The pinned connectors of the caller's state directory. Throws SchemaError if a newer version has written it. */
 function knownPins({ flags, env }: Pick<CliCaller, 'flags' | 'env'>): PinFolder {
   const { stateDir } = userDirsOf(flags, env);
   assertKnownState(stateDir);

@@ -8,7 +8,7 @@ import { readOpenApi } from '../../services/connectors/openapi/document.ts';
 import type { LeftOut } from '../../services/connectors/openapi/selection.ts';
 import { PinError } from '../../services/pinned/pin-error.ts';
 import type { CliCaller } from '../connect.ts';
-import { CliError, EXIT, harmless, printJson, say } from '../output.ts';
+import { EXIT, harmless, printJson, say, UsageError } from '../output.ts';
 
 export interface FromOpenApiFlags {
   readonly json?: boolean;
@@ -26,7 +26,7 @@ export async function connectorFromOpenApi(
   { cwd }: CliCaller,
 ): Promise<number> {
   if (name !== undefined && !/^[a-z][a-z0-9]*(_[a-z0-9]+)*$/.test(name))
-    throw new CliError(EXIT.USAGE, '--name takes lower-case letters, digits and single _, a letter first');
+    throw new UsageError('--name takes lower-case letters, digits and single _, a letter first');
   const label = file === '-' ? 'standard input' : file;
   const text = file === '-' ? await readInput() : readDocument(resolve(cwd, file));
   const written = writeConnector(readOpenApi(text, label, limits), { only, name, label, limits });

@@ -16,7 +16,7 @@ import { databaseName, databaseSchema, toSource } from '../../services/databases
 import { assertKnownState } from '../../store/state-schema.ts';
 import { type DatabaseSource, isServer } from '../../tools/context/databases.ts';
 import { type CliCaller, connect, userDirsOf } from '../connect.ts';
-import { CliError, EXIT, exitCodeOf, harmless, print, printJson, say } from '../output.ts';
+import { EXIT, exitCodeOf, harmless, OperatorError, print, printJson, say, UsageError } from '../output.ts';
 import { showRows } from './query.ts';
 
 interface DatabaseFlags {
@@ -49,10 +49,10 @@ export function databaseAdd(name: string, addFlags: DatabaseAddFlags, { flags, e
   const { json } = addFlags;
   const parsed = databaseSchema.safeParse(settingsOf(addFlags));
   const problem = databaseName.safeParse(name).error ?? parsed.error;
-  if (problem) throw new CliError(EXIT.USAGE, harmless(problemOf(problem)));
+  if (problem) throw new UsageError(harmless(problemOf(problem)));
   const { stateDir, configFile } = userDirsOf(flags, env);
   if (Object.hasOwn(readConfigFile(configFile).databases ?? {}, name))
-    throw new CliError(EXIT.USAGE, `${configFile} has a connection ${name} already; change it there`);
+    throw new UsageError(`${configFile} has a connection ${name} already; change it there`);
   const source = toSource(parsed.data as z.output<typeof databaseSchema>);
   assertKnownState(stateDir);
   makeStateDir(stateDir);
@@ -104,8 +104,7 @@ export function databaseRemove(name: string, { json }: DatabaseFlags, { flags, e
     return EXIT.OK;
   }
   const isConfigured = Object.hasOwn(readConfigFile(configFile).databases ?? {}, name);
-  throw new CliError(
-    EXIT.FAILED,
+  throw new OperatorError(
     isConfigured
       ? `${name} stands in ${configFile}; remove it there`
       : `no connection named ${harmless(name)} is stored`,

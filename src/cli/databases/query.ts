@@ -4,7 +4,7 @@ import { jsonOr } from '../../base/text/json.ts';
 import { assertTimeout, type CallFlags, runCall } from '../call/call.ts';
 import { printResult } from '../call/printed-result.ts';
 import { type CliCaller, connect } from '../connect.ts';
-import { CliError, EXIT, harmless, print, say } from '../output.ts';
+import { harmless, print, say, UsageError } from '../output.ts';
 import { type ShownTable, toCsv, toLines } from './table.ts';
 
 export interface QueryFlags extends Pick<CallFlags, 'json' | 'timeout'> {
@@ -56,9 +56,9 @@ export function showRows(result: ToolResult, isCsv: boolean): void {
 
 const inRows = (count: number): string => (count === 1 ? '1 row' : `${count} rows`);
 
-/** Throws CliError. */
+/** Throws UsageError. */
 function toParams(text: string): unknown {
   const params = jsonOr(text, undefined);
   if (params !== undefined) return params;
-  throw new CliError(EXIT.USAGE, `--params takes a JSON array or object, such as '[1, "Ada"]', not ${harmless(text)}`);
+  throw new UsageError(`--params takes a JSON array or object, such as '[1, "Ada"]', not ${harmless(text)}`);
 }

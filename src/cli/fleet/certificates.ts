@@ -1,6 +1,6 @@
 /** The certificates of the bus, made by OpenSSL: an authority of the fleet's own, and one for the name of the server. */
 import { join } from 'node:path';
-import { CliError, EXIT, harmless } from '../output.ts';
+import { harmless, OperatorError } from '../output.ts';
 
 const CA_DAYS = '3650';
 const SERVER_DAYS = '825';
@@ -11,7 +11,7 @@ export interface CertificateFiles {
   readonly bus: string;
 }
 
-/** Makes the authority of a fleet and the certificate of its bus, which is valid for one host name. Throws CliError. */
+/** Makes the authority of a fleet and the certificate of its bus, which is valid for one host name. Throws OperatorError. */
 export async function createCertificates(fleet: string, host: string, { caKey, bus }: CertificateFiles): Promise<void> {
   const [ca, key, certificate] = ['ca.pem', 'server.key', 'server.pem'].map((it) => join(bus, it)) as [
     string,
@@ -37,5 +37,5 @@ async function openssl(...args: string[]): Promise<void> {
   const { exitCode, stderr, code } = await execa('openssl', args, { reject: false, stdin: 'ignore', stdout: 'ignore' });
   if (exitCode === 0) return;
   const why = code === 'ENOENT' ? 'it is not installed' : stderr.trim().split('\n').at(-1);
-  throw new CliError(EXIT.FAILED, harmless(`openssl could not make a certificate: ${why}`));
+  throw new OperatorError(harmless(`openssl could not make a certificate: ${why}`));
 }

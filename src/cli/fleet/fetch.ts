@@ -5,7 +5,7 @@ import { resolve } from 'node:path';
 import type { Client } from '../../client/client.ts';
 import type { Answer } from '../../wire/protocol/answers.ts';
 import { type CliCaller, connect } from '../connect.ts';
-import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
+import { EXIT, harmless, OperatorError, print, printJson, say, UsageError } from '../output.ts';
 
 export interface FetchFlags {
   readonly json?: boolean;
@@ -20,7 +20,7 @@ type Told = Answer<'workspaces.collect'>;
 export async function fleetFetch(workspace: string, flags: FetchFlags, caller: CliCaller): Promise<number> {
   const { as, branch, json } = flags;
   if (!['bundle', 'patch', 'push'].includes(as))
-    throw new CliError(EXIT.USAGE, harmless(`--as must be bundle, patch or push, not ${as}`));
+    throw new UsageError(harmless(`--as must be bundle, patch or push, not ${as}`));
   await using client = await connect({ ...caller, flags: { ...caller.flags, workspace, autostart: false } });
   const asked = { as, branch };
   const told = await client.request('workspaces.collect', asked);
@@ -43,7 +43,7 @@ function tell({ changed, branch, files, problems, pushedTo }: Told, file: string
   else say(harmless(`${files} files differ; to take them over: git fetch ${file} ${branch} && git merge FETCH_HEAD`));
 }
 
-/** Writes the file piece by piece, and gives it its name when it is whole. Throws CliError. */
+/** Writes the file piece by piece, and gives it its name when it is whole. Throws OperatorError. */
 async function save(client: Pick<Client, 'request'>, path: string, { bytes = 0, sha256 }: Told): Promise<void> {
   const part = `${path}.part`;
   const file = openSync(part, 'w', 0o600);
@@ -51,13 +51,12 @@ async function save(client: Pick<Client, 'request'>, path: string, { bytes = 0, 
   try {
     for (let offset = 0; offset < bytes; ) {
       const { data } = await client.request('workspaces.read', { offset });
-      if (data.length === 0) throw new CliError(EXIT.FAILED, `only ${offset} of ${bytes} bytes came`);
+      if (data.length === 0) throw new OperatorError(`only ${offset} of ${bytes} bytes came`);
       writeSync(file, data);
       hash.update(data);
       offset += data.length;
     }
-    if (hash.digest('hex') !== sha256)
-      throw new CliError(EXIT.FAILED, 'the bytes that came are not those that were told');
+    if (hash.digest('hex') !== sha256) throw new OperatorError('the bytes that came are not those that were told');
     renameSync(part, path);
   } finally {
     closeSync(file);

@@ -8,7 +8,7 @@ import { FleetError } from '../../fleet/fleet-error.ts';
 import { FleetGateway } from '../../fleet/placed/gateway.ts';
 import { SocketError } from '../../wire/transport/unix-socket.ts';
 import type { CliCaller } from '../connect.ts';
-import { CliError, EXIT, harmless, printJson, say } from '../output.ts';
+import { EXIT, harmless, printJson, say, UsageError } from '../output.ts';
 import { sayLog, untilSignal } from './running.ts';
 
 export interface GatewayFlags {
@@ -33,7 +33,7 @@ export async function gateway({ fleet: url, socket, label = [], json, ...flags }
     else say(harmless(`the gateway serves clients at ${path}; Ctrl-C ends it`));
     await ended;
   } catch (error) {
-    if (error instanceof SocketError) throw new CliError(EXIT.USAGE, harmless(error.message));
+    if (error instanceof SocketError) throw new UsageError(harmless(error.message));
     throw error;
   }
   return EXIT.OK;

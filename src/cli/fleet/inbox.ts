@@ -11,7 +11,7 @@ import type { Approval } from '../../store/approvals/approval.ts';
 import { digestOfReceived } from '../../store/approvals/digest.ts';
 import * as shapes from '../../wire/protocol/shapes.ts';
 import type { ApprovalsClient } from '../approvals.ts';
-import { CliError, EXIT, harmless, say } from '../output.ts';
+import { harmless, OperatorError, say, UsageError } from '../output.ts';
 import type { Nodes } from './nodes.ts';
 import { powers } from './operator.ts';
 
@@ -39,7 +39,7 @@ export class FleetInbox implements ApprovalsClient {
     if (method === 'approvals.list') return { approvals: await this.#all() };
     if (method === 'approvals.get') return this.#get((params as { approvalId: string }).approvalId);
     if (method === 'approvals.resolve') return await this.#answer(params as AnswerParams);
-    throw new CliError(EXIT.USAGE, `a fleet has no ${method}; ask the node's own daemon`);
+    throw new UsageError(`a fleet has no ${method}; ask the node's own daemon`);
   }
 
   async #all(): Promise<Approval[]> {
@@ -49,12 +49,12 @@ export class FleetInbox implements ApprovalsClient {
     return [...this.#shown.values()];
   }
 
-  /** A question that was shown, with all of its parts. Throws CliError. */
+  /** A question that was shown, with all of its parts. Throws OperatorError. */
   #get(approvalId: string): object {
     const approval = this.#shown.get(approvalId);
-    if (!approval) throw new CliError(EXIT.FAILED, harmless(`no question ${approvalId} waits`));
+    if (!approval) throw new OperatorError(harmless(`no question ${approvalId} waits`));
     if (approval.truncated)
-      throw new CliError(EXIT.FAILED, harmless(`${approvalId} is too long to be shown whole; answer it at its node`));
+      throw new OperatorError(harmless(`${approvalId} is too long to be shown whole; answer it at its node`));
     const { input, effects, diff } = approval;
     return { approval, whole: { input, effects, diff } };
   }
@@ -95,12 +95,12 @@ export class FleetInbox implements ApprovalsClient {
   async #answer({ approvalId, digest, decision, feedback, remember }: AnswerParams): Promise<unknown> {
     const [node = '', id = ''] = approvalId.split('/');
     const approval = this.#shown.get(approvalId);
-    if (!approval) throw new CliError(EXIT.FAILED, harmless(`no question ${approvalId} waits`));
+    if (!approval) throw new OperatorError(harmless(`no question ${approvalId} waits`));
     if (digest !== undefined && digest !== approval.digest)
       throw new RpcError('INVALID_PARAMS', 'the question has changed', { reason: 'APPROVAL_STALE' });
-    if (remember) throw new CliError(EXIT.USAGE, 'an answer of the fleet counts once; remember it at the node');
+    if (remember) throw new UsageError('an answer of the fleet counts once; remember it at the node');
     if (approval.truncated && decision === 'approve')
-      throw new CliError(EXIT.FAILED, harmless(`${approvalId} is too long to be shown whole; answer it at ${node}`));
+      throw new OperatorError(harmless(`${approvalId} is too long to be shown whole; answer it at ${node}`));
     const said = feedback === undefined ? {} : { feedback };
     return await this.#nodes.order(node, {
       kind: 'answer',

@@ -12,7 +12,7 @@ import { Hub } from '../../fleet/hub.ts';
 import { memberKeys } from '../../fleet/nats.ts';
 import { createOperatorKeys } from '../../fleet/signing.ts';
 import type { CliCaller } from '../connect.ts';
-import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
+import { EXIT, harmless, print, printJson, say, UsageError } from '../output.ts';
 import { createCertificates } from './certificates.ts';
 import { type FleetFlags, folderOf } from './operator.ts';
 import { sayLog, untilSignal } from './running.ts';
@@ -27,10 +27,10 @@ export async function fleetInit(
   const folder = folderOf(flags, caller);
   const files = fleetFiles(folder);
   if (!HOST.test(host) || isIP(host) !== 0)
-    throw new CliError(EXIT.USAGE, harmless(`--host must be a name, since certificates are for names, not ${host}`));
+    throw new UsageError(harmless(`--host must be a name, since certificates are for names, not ${host}`));
   if (!Number.isInteger(port) || port < 1 || port > 65_535)
-    throw new CliError(EXIT.USAGE, `--port must be 1 to 65535, not ${port}`);
-  if (existsSync(files.operatorKey)) throw new CliError(EXIT.USAGE, harmless(`${folder} holds a fleet already`));
+    throw new UsageError(`--port must be 1 to 65535, not ${port}`);
+  if (existsSync(files.operatorKey)) throw new UsageError(harmless(`${folder} holds a fleet already`));
   const { privateKey, publicKey } = createOperatorKeys();
   const [operator, hub] = [await memberKeys(), await memberKeys()];
   for (const it of ['operator', 'bus', 'hub']) mkdirSync(join(folder, it), { recursive: true, mode: 0o700 });

@@ -18,7 +18,7 @@ import { labelName, type Member, memberName, type Roster } from '../../fleet/ros
 import { inboxOf, subjects } from '../../fleet/subjects.ts';
 import { fromWire, toWire } from '../../fleet/wire.ts';
 import type { CliCaller } from '../connect.ts';
-import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
+import { CliError, EXIT, harmless, print, printJson, say, UsageError } from '../output.ts';
 import {
   changeRoster,
   connectOperator,
@@ -48,11 +48,8 @@ export async function fleetInvite(
   const bad = [name].filter((it) => !memberName.safeParse(it).success);
   const badLabels = label.filter((it) => !labelName.safeParse(it).success);
   if (bad.length + badLabels.length > 0 || label.length > 32)
-    throw new CliError(
-      EXIT.USAGE,
-      harmless(`names and labels are a-z, 0-9 and -: ${[...bad, ...badLabels].join(', ')}`),
-    );
-  if (!(wait > 0 && wait <= 3600)) throw new CliError(EXIT.USAGE, `--wait takes 1 to 3600 seconds, not ${wait}`);
+    throw new UsageError(harmless(`names and labels are a-z, 0-9 and -: ${[...bad, ...badLabels].join(', ')}`));
+  if (!(wait > 0 && wait <= 3600)) throw new UsageError(`--wait takes 1 to 3600 seconds, not ${wait}`);
   const asking = await memberKeys();
   const { fleet, url, ca, operatorKey } = readCredential(fleetFiles(folder).operatorCredential);
   const invitation = powers.secret().slice(0, 16);
@@ -125,7 +122,7 @@ export async function fleetJoin(
   const { stateDir } = findUserDirs(flags, env);
   const path = join(stateDir, 'fleet/credential.json');
   if (existsSync(path))
-    throw new CliError(EXIT.USAGE, harmless(`this machine is a node already; to join another fleet, remove ${path}`));
+    throw new UsageError(harmless(`this machine is a node already; to join another fleet, remove ${path}`));
   makeStateDir(stateDir);
   const keys = await memberKeys();
   await askToJoin(token, keys.publicKey);

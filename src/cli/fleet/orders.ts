@@ -4,7 +4,7 @@ import { FleetError } from '../../fleet/fleet-error.ts';
 import type { FoundCall } from '../../fleet/node-orders.ts';
 import type { Order } from '../../fleet/orders.ts';
 import type { CliCaller } from '../connect.ts';
-import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
+import { EXIT, harmless, print, printJson, say, UsageError } from '../output.ts';
 import { Nodes } from './nodes.ts';
 import { type FleetFlags, folderOf } from './operator.ts';
 import type { Told } from './panel/messages.ts';
@@ -16,7 +16,7 @@ export async function fleetOrder(
   { all = false, ...flags }: FleetFlags & { all?: boolean },
   caller: CliCaller,
 ): Promise<number> {
-  if (all === named.length > 0) throw new CliError(EXIT.USAGE, 'name the nodes, or say --all');
+  if (all === named.length > 0) throw new UsageError('name the nodes, or say --all');
   await using nodes = await Nodes.connect(folderOf(flags, caller));
   const told = await Promise.all((all ? nodes.names : named).map((it) => obeyed(nodes, it, order)));
   if (flags.json) printJson(told);

@@ -8,7 +8,7 @@ import { PolicyError } from '../../policy/policy-error.ts';
 import { assertLoadable } from '../ci/bundle.ts';
 import { jobPolicy } from '../ci/job-policy.ts';
 import type { CliCaller } from '../connect.ts';
-import { CliError, EXIT, harmless, printJson, say } from '../output.ts';
+import { EXIT, harmless, printJson, say, UsageError } from '../output.ts';
 import { changeRoster, type FleetFlags, folderOf } from './operator.ts';
 
 /**
@@ -20,10 +20,9 @@ export async function fleetPolicy(
   { bundle: source, ...flags }: FleetFlags & { bundle?: string },
   caller: CliCaller,
 ): Promise<number> {
-  if (version !== undefined && source !== undefined)
-    throw new CliError(EXIT.USAGE, 'give a version or --bundle, not both');
+  if (version !== undefined && source !== undefined) throw new UsageError('give a version or --bundle, not both');
   if (version !== undefined && !/^sha256:[0-9a-f]{64}$/.test(version))
-    throw new CliError(EXIT.USAGE, harmless(`${version} is no version of a policy; \`ringfence status\` shows it`));
+    throw new UsageError(harmless(`${version} is no version of a policy; \`ringfence status\` shows it`));
   const folder = folderOf(flags, caller);
   const bundle = source === undefined ? undefined : await signedBundle(source, folder, caller);
   // The hub has the bundle before a node can ask for it.
@@ -39,7 +38,7 @@ export async function fleetPolicy(
   return EXIT.OK;
 }
 
-/** The bundle of a file, a bundle file or `git:REF:PATH`, signed by the operator. Throws CliError. */
+/** The bundle of a file, a bundle file or `git:REF:PATH`, signed by the operator. Throws UsageError. */
 async function signedBundle(source: string, folder: string, { cwd }: CliCaller): Promise<PolicyBundle> {
   const { privateKey } = readFleet(folder, limits);
   try {
@@ -55,6 +54,6 @@ async function signedBundle(source: string, folder: string, { cwd }: CliCaller):
     return signed;
   } catch (error) {
     if (!(error instanceof PolicyError)) throw error;
-    throw new CliError(EXIT.USAGE, harmless(error.message));
+    throw new UsageError(harmless(error.message));
   }
 }

@@ -31,7 +31,7 @@ export interface InitFlags {
   readonly json?: boolean;
 }
 
-/** Returns the exit code. Throws CliError, ConfigError for a folder that can never be a workspace. */
+/** Returns the exit code. Throws UsageError, ConfigError for a folder that can never be a workspace. */
 export async function init(flags: InitFlags, { flags: places_, env, cwd }: CliCaller): Promise<number> {
   const dirs = findUserDirs(places_, env);
   const folder = checkWorkspace(cwd, { dirs });

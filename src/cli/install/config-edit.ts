@@ -10,7 +10,7 @@ import {
 } from 'jsonc-parser';
 import { parse as parseToml, stringify as toToml } from 'smol-toml';
 import { isRecord } from '../../base/text/values.ts';
-import { CliError, EXIT } from '../output.ts';
+import { OperatorError } from '../output.ts';
 
 export interface ConfigEntry {
   readonly format: 'json' | 'toml';
@@ -18,7 +18,7 @@ export interface ConfigEntry {
   readonly path: readonly [string, string];
 }
 
-/** The text with `entry` at its place, or without the entry if undefined. Throws CliError if the text does not have the given format. */
+/** The text with `entry` at its place, or without the entry if undefined. Throws OperatorError if the text does not have the given format. */
 export function withEntry(text: string, { format, path }: ConfigEntry, entry: object | undefined): string {
   const [mark, body] = splitMark(text);
   return mark + (format === 'json' ? inJson(body, path, entry) : inToml(body, path, entry));
@@ -30,17 +30,14 @@ export function splitMark(text: string): [mark: string, body: string] {
   return [mark, text.slice(mark.length)];
 }
 
-/** The object of a JSON file with comments; undefined if the file is empty. Throws CliError. */
+/** The object of a JSON file with comments; undefined if the file is empty. Throws OperatorError. */
 export function readJson(text: string): Record<string, unknown> | undefined {
   const errors: ParseError[] = [];
   const root: unknown = parseJsonc(text, errors, { allowTrailingComma: true });
   const [error] = errors;
   if (error && text.trim() !== '')
-    throw new CliError(
-      EXIT.FAILED,
-      `the file is not JSON: ${printParseErrorCode(error.error)} at character ${error.offset}`,
-    );
-  if (root !== undefined && !isRecord(root)) throw new CliError(EXIT.FAILED, 'the file does not hold a JSON object');
+    throw new OperatorError(`the file is not JSON: ${printParseErrorCode(error.error)} at character ${error.offset}`);
+  if (root !== undefined && !isRecord(root)) throw new OperatorError('the file does not hold a JSON object');
   return root;
 }
 
@@ -54,7 +51,7 @@ function inJson(text: string, path: ConfigEntry['path'], entry: object | undefin
   const root = readJson(text);
   const list = root?.[path[0]];
   if (list !== undefined && !isRecord(list))
-    throw new CliError(EXIT.FAILED, `${path[0]} in the file is not an object of servers`);
+    throw new OperatorError(`${path[0]} in the file is not an object of servers`);
   if (entry === undefined && list?.[path[1]] === undefined) return text;
   const known = list?.[path[1]];
   const merged = entry && { ...(isRecord(known) && known), ...entry };
@@ -68,14 +65,14 @@ function inToml(text: string, [list, name]: ConfigEntry['path'], entry: object |
   try {
     root = parseToml(text);
   } catch (error) {
-    throw new CliError(EXIT.FAILED, `the file is not TOML: ${(error as Error).message.split('\n')[0]}`);
+    throw new OperatorError(`the file is not TOML: ${(error as Error).message.split('\n')[0]}`);
   }
   const header = `[${list}.${name}]`;
   const lines = text.split('\n');
   const at = lines.findIndex((it) => it.trim().split('#')[0]?.trim() === header);
   const known = isRecord(root[list]) ? root[list][name] : undefined;
   if (known !== undefined && at < 0)
-    throw new CliError(EXIT.FAILED, `the file writes ${list}.${name} in another form than ${header}; edit it by hand`);
+    throw new OperatorError(`the file writes ${list}.${name} in another form than ${header}; edit it by hand`);
   if (entry === undefined && at < 0) return text;
   // Subtables (env, settings of tools) belong to the person and stay.
   const own = Object.entries(isRecord(known) ? known : {}).filter(([, value]) => !isRecord(value));
@@ -101,7 +98,7 @@ function endOfTable(lines: readonly string[], at: number): number {
   return before.findLastIndex((it) => it.trim() !== '' && !it.trimStart().startsWith('#')) + 1;
 }
 
-/** Parses the result again, since a multi-line string may look like table lines. Throws CliError. */
+/** Parses the result again, since a multi-line string may look like table lines. Throws OperatorError. */
 function checked(text: string, [list, name]: ConfigEntry['path'], entry: object | undefined): string {
   try {
     const known = parseToml(text)[list];
@@ -111,5 +108,5 @@ function checked(text: string, [list, name]: ConfigEntry['path'], entry: object 
     );
     if (isWanted) return text;
   } catch {} // The result is not valid TOML.
-  throw new CliError(EXIT.FAILED, `[${list}.${name}] has a form that install does not support; edit it by hand`);
+  throw new OperatorError(`[${list}.${name}] has a form that install does not support; edit it by hand`);
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import * as z from 'zod';
 import { writeWhole } from '../../daemon/config/write-whole.ts';
 import { makeStateDir, type UserDirs } from '../../daemon/user-dirs.ts';
-import { CliError, EXIT } from '../output.ts';
+import { OperatorError } from '../output.ts';
 import type { Denials } from './agents.ts';
 import { withEntry } from './config-edit.ts';
 import type { ConfigTarget } from './mcp-clients.ts';
@@ -42,7 +42,7 @@ export const denialEdit = (denials: Denials): FileEdit => ({
 
 const chosen = (files: readonly string[]): string => files.find((it) => existsSync(it)) ?? (files[0] as string);
 
-/** The change of each file, with all edits of one file in one change. Throws CliError, naming the file. */
+/** The change of each file, with all edits of one file in one change. Throws OperatorError, naming the file. */
 export function planChanges(edits: readonly FileEdit[], records: InstallRecords, isUndo: boolean): FileChange[] {
   return [...Map.groupBy(edits, (it) => it.path)].map(([path, ofFile]) => {
     const before = existsSync(path) ? textOf(path) : undefined;
@@ -52,7 +52,7 @@ export function planChanges(edits: readonly FileEdit[], records: InstallRecords,
         : ofFile.reduce((text, it) => it.apply(text), before ?? '');
       return { path, before, after };
     } catch (error) {
-      if (error instanceof CliError) throw new CliError(error.exitCode, `can't change ${path}: ${error.message}`);
+      if (error instanceof OperatorError) throw new OperatorError(`can't change ${path}: ${error.message}`);
       throw error;
     }
   });
@@ -72,14 +72,14 @@ function undone(
   return edits.reduce((text, it) => it.revert(text, known?.before ?? ''), before);
 }
 
-/** The text of a file. Throws CliError unless it is UTF-8, since other encodings could not be restored. */
+/** The text of a file. Throws OperatorError unless it is UTF-8, since other encodings could not be restored. */
 export function textOf(path: string): string {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(readFileSync(path));
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     const why = code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'the file is not UTF-8' : code;
-    throw new CliError(EXIT.FAILED, `can't read ${path}: ${why}`);
+    throw new OperatorError(`can't read ${path}: ${why}`);
   }
 }
 
@@ -93,7 +93,7 @@ export class InstallRecords {
   readonly #dirs: UserDirs;
   #kept: z.output<typeof keptSchema>;
 
-  /** Throws CliError if the file of records was changed. */
+  /** Throws OperatorError if the file of records was changed. */
   constructor(dirs: UserDirs) {
     this.#dirs = dirs;
     this.#kept = existsSync(this.#path) ? this.#read() : {};
@@ -107,8 +107,7 @@ export class InstallRecords {
     try {
       return keptSchema.parse(JSON.parse(textOf(this.#path)));
     } catch {
-      throw new CliError(
-        EXIT.FAILED,
+      throw new OperatorError(
         `${this.#path} was not written by \`ringfence install\`; remove the file to continue without undo`,
       );
     }

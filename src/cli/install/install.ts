@@ -5,7 +5,7 @@ import { isRecord } from '../../base/text/values.ts';
 import { writeWhole } from '../../daemon/config/write-whole.ts';
 import { findUserDirs } from '../../daemon/user-dirs.ts';
 import type { CliCaller } from '../connect.ts';
-import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
+import { EXIT, harmless, OperatorError, print, printJson, say, UsageError } from '../output.ts';
 import { mayChange, showChange } from '../own-files.ts';
 import { AGENT_NAMES, AGENTS, type Denials } from './agents.ts';
 import { readJson } from './config-edit.ts';
@@ -33,10 +33,7 @@ export async function install(flags: InstallFlags, caller: CliCaller): Promise<n
   const dirs = findUserDirs(caller.flags, caller.env);
   const toTarget = MCP_CLIENTS[flags.client];
   if (!toTarget)
-    throw new CliError(
-      EXIT.USAGE,
-      `no client is named ${flags.client}; the clients are: ${Object.keys(MCP_CLIENTS).join(', ')}`,
-    );
+    throw new UsageError(`no client is named ${flags.client}; the clients are: ${Object.keys(MCP_CLIENTS).join(', ')}`);
   const around = { ...dirs, cwd: caller.cwd };
   const denials = flags.exclusive ? denialsOf(flags, around) : undefined;
   const launch = launchOf(caller);
@@ -58,12 +55,11 @@ export async function install(flags: InstallFlags, caller: CliCaller): Promise<n
   return EXIT.OK;
 }
 
-/** The settings that deny the client's own tools. Throws CliError for a client that has no such settings. */
+/** The settings that deny the client's own tools. Throws OperatorError for a client that has no such settings. */
 function denialsOf({ client, scope }: InstallFlags, around: InstallContext): Denials {
   const name = AGENT_NAMES.find((it) => it === client);
   if (name !== undefined) return AGENTS[name].denials(scope, around);
-  throw new CliError(
-    EXIT.USAGE,
+  throw new UsageError(
     `${client} has no settings that deny its own tools; --exclusive is for: ${AGENT_NAMES.join(', ')}`,
   );
 }
@@ -125,10 +121,7 @@ function sayWhatNext(flags: InstallFlags, changes: readonly FileChange[], launch
 /** Asks as `mayChange` does, but with --json it requires --yes, since a question would end up inside the JSON. */
 function mayWrite(what: string, flags: InstallFlags): Promise<boolean> {
   if (!flags.json || flags.yes) return mayChange(what, flags);
-  throw new CliError(
-    EXIT.USAGE,
-    'nothing was changed: with --json, add --print to see the changes or --yes to write them',
-  );
+  throw new UsageError('nothing was changed: with --json, add --print to see the changes or --yes to write them');
 }
 
 /** Installs through the client's own command, which reports what it did. */
@@ -148,7 +141,7 @@ async function byClient(
   const stdio = ['ignore', stdout, 'inherit'] as const;
   const ran = await execa(program, args, { env: { ...env }, extendEnv: false, cwd, stdio, reject: false });
   if (ran.exitCode === undefined && !ran.isTerminated)
-    throw new CliError(EXIT.FAILED, `can't run ${program}: ${ran.originalMessage}`);
+    throw new OperatorError(`can't run ${program}: ${ran.originalMessage}`);
   const written = ran.exitCode === 0;
   if (flags.json) printJson({ client: flags.client, scope: flags.scope, ran: command, written });
   return { exitCode: written ? EXIT.OK : EXIT.FAILED, command };

@@ -3,17 +3,17 @@ import { isDeepStrictEqual } from 'node:util';
 import { applyEdits, modify } from 'jsonc-parser';
 import { parse as parseToml, stringify as toToml } from 'smol-toml';
 import { isRecord } from '../../base/text/values.ts';
-import { CliError, EXIT } from '../output.ts';
+import { OperatorError } from '../output.ts';
 import type { Denials, Setting } from './agents.ts';
 import { formattingOf, readJson, splitMark } from './config-edit.ts';
 
 type Format = Denials['format'];
 
-/** The text with all settings. Throws CliError if the text does not have the given format, or a form that can't be edited. */
+/** The text with all settings. Throws OperatorError if the text does not have the given format, or a form that can't be edited. */
 export const withSettings = (text: string, { format, settings }: Omit<Denials, 'files'>): string =>
   settings.reduce((edited, it) => put(edited, format, it.path, wanted(valueAt(edited, format, it.path), it)), text);
 
-/** The text with the settings as `original` has them. Throws CliError. */
+/** The text with the settings as `original` has them. Throws OperatorError. */
 export const withoutSettings = (text: string, original: string, { format, settings }: Omit<Denials, 'files'>): string =>
   settings.reduce((edited, it) => {
     const before = valueAt(original, format, it.path);
@@ -23,7 +23,7 @@ export const withoutSettings = (text: string, original: string, { format, settin
 function wanted(known: unknown, setting: Setting): unknown {
   if ('value' in setting) return setting.value;
   if (known !== undefined && !Array.isArray(known))
-    throw new CliError(EXIT.FAILED, `${setting.path.join('.')} in the file is not a list`);
+    throw new OperatorError(`${setting.path.join('.')} in the file is not a list`);
   return [...new Set([...((known as unknown[] | undefined) ?? []), ...setting.members])];
 }
 
@@ -36,14 +36,13 @@ function restored(known: unknown, before: unknown, setting: Setting): unknown {
   return left.length === 0 && before === undefined ? undefined : left;
 }
 
-/** The value at a path. Throws CliError if the text does not have the format, or something else stands in the way. */
+/** The value at a path. Throws OperatorError if the text does not have the format, or something else stands in the way. */
 function valueAt(text: string, format: Format, path: readonly string[]): unknown {
   const [, body] = splitMark(text);
   let at: unknown = format === 'json' ? readJson(body) : readToml(body);
   for (const [index, key] of path.entries()) {
     if (at === undefined) return undefined;
-    if (!isRecord(at))
-      throw new CliError(EXIT.FAILED, `${path.slice(0, index).join('.')} in the file is not an object`);
+    if (!isRecord(at)) throw new OperatorError(`${path.slice(0, index).join('.')} in the file is not an object`);
     at = at[key];
   }
   return at;
@@ -53,11 +52,11 @@ function readToml(text: string): Record<string, unknown> {
   try {
     return parseToml(text);
   } catch (error) {
-    throw new CliError(EXIT.FAILED, `the file is not TOML: ${(error as Error).message.split('\n')[0]}`);
+    throw new OperatorError(`the file is not TOML: ${(error as Error).message.split('\n')[0]}`);
   }
 }
 
-/** The text with the value at a path, or without it if undefined. Throws CliError. */
+/** The text with the value at a path, or without it if undefined. Throws OperatorError. */
 function put(text: string, format: Format, path: readonly string[], value: unknown): string {
   if (isDeepStrictEqual(valueAt(text, format, path), value)) return text;
   const [mark, body] = splitMark(text);
@@ -88,7 +87,7 @@ function inToml(text: string, path: readonly string[], value: unknown): string {
   try {
     if (isDeepStrictEqual(valueAt(edited, 'toml', path), value)) return edited.endsWith('\n') ? edited : `${edited}\n`;
   } catch {} // The key or its table has another form, such as a value of several lines.
-  throw new CliError(EXIT.FAILED, `${path.join('.')} has a form that install does not support; edit it by hand`);
+  throw new OperatorError(`${path.join('.')} has a form that install does not support; edit it by hand`);
 }
 
 const keyOf = (line: string): string | undefined => /^\s*([\w-]+)\s*=/.exec(line)?.[1];

@@ -19,7 +19,7 @@ import type { PinnedFiles } from '../../services/pinned/pin-folder.ts';
 import { toPackageSettings } from '../../tools/package/settings.ts';
 import { similarTo } from '../../tools/package/similar-names.ts';
 import { userDirsOf } from '../connect.ts';
-import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
+import { EXIT, harmless, OperatorError, print, printJson, say, UsageError } from '../output.ts';
 import { askPerson } from '../own-files.ts';
 import { kinds } from './kinds.ts';
 import type { MarketCaller, PackageKind } from './package-kind.ts';
@@ -56,7 +56,7 @@ export async function marketInstall(
   caller: MarketCaller,
 ): Promise<number> {
   if (flags.yes && flags.sha256 === undefined)
-    throw new CliError(EXIT.USAGE, '--yes needs --sha256: without a person, only what somebody looked at is installed');
+    throw new UsageError('--yes needs --sha256: without a person, only what somebody looked at is installed');
   const expected = flags.sha256?.replace(/^sha256:/, '');
   const release = await findRelease(kind, wanted, optionsOf(caller));
   const { target, taken, add } = kinds[kind] as PackageKind;
@@ -64,8 +64,7 @@ export async function marketInstall(
   using trial = await tryOut(kind, files, target);
   if (!flags.json) show(release, files, trial.sha256);
   if (expected !== undefined && expected !== trial.sha256)
-    throw new CliError(
-      EXIT.FAILED,
+    throw new OperatorError(
       `${release.name}@${release.version} has sha256:${trial.sha256}, not sha256:${harmless(expected)}; nothing was installed`,
     );
   if (!flags.yes && !(await agrees(kind, release, trial.sha256))) return EXIT.FAILED;
@@ -102,12 +101,12 @@ async function agrees(kind: MarketKind, { name, version }: Release, sha256: stri
   return false;
 }
 
-/** The registry and the age of versions, as the operator's config has them. Throws CliError. */
+/** The registry and the age of versions, as the operator's config has them. Throws UsageError. */
 function optionsOf({ flags, env, nowMs }: MarketCaller): RegistryOptions {
   const { packages } = readConfigFile(userDirsOf(flags, env).configFile);
   const { registry, coolDownDays, coolDownExcept } = toPackageSettings(packages);
   const { protocol, hostname } = new URL(registry);
   if (protocol !== 'https:' && hostname !== '127.0.0.1')
-    throw new CliError(EXIT.USAGE, `packages.registry of config.yaml must be an https URL, not ${harmless(registry)}`);
+    throw new UsageError(`packages.registry of config.yaml must be an https URL, not ${harmless(registry)}`);
   return { registry, limits, nowMs, coolDownDays, coolDownExcept };
 }

@@ -3,7 +3,7 @@
 import { counted } from '../../base/text/shown-text.ts';
 import type { Client } from '../../client/client.ts';
 import type { Answer } from '../../wire/protocol/answers.ts';
-import { CliError, EXIT, harmless, print, printJson } from '../output.ts';
+import { EXIT, harmless, print, printJson, UsageError } from '../output.ts';
 
 type Costs = Answer<'costs.read'>;
 
@@ -19,7 +19,7 @@ export interface CostFlags {
 /** Prints sums with the greatest first, days with the newest first. Returns the exit code. */
 export async function costs({ json, by, days }: CostFlags, client: Pick<Client, 'request'>): Promise<number> {
   if (!(Number.isInteger(days) && days >= 1 && days <= DAYS_MAX))
-    throw new CliError(EXIT.USAGE, `--days must be a whole number from 1 to ${DAYS_MAX}, not ${days}`);
+    throw new UsageError(`--days must be a whole number from 1 to ${DAYS_MAX}, not ${days}`);
   const answer = await client.request('costs.read', { days });
   if (json) printJson(answer);
   else print(harmless(shown(answer, by, days).join('\n')));

@@ -7,7 +7,7 @@ import { showLine } from '../../base/text/shown-text.ts';
 import type { Client } from '../../client/client.ts';
 import { type Environment, findUserDirs } from '../../daemon/user-dirs.ts';
 import type { Answer } from '../../wire/protocol/answers.ts';
-import { CliError, EXIT, print, printJson, printRows, say } from '../output.ts';
+import { EXIT, print, printJson, printRows, say, UsageError } from '../output.ts';
 
 type Requests = Pick<Client, 'request'>;
 
@@ -23,8 +23,7 @@ export interface PanelFlags {
 export async function panelOpen(flags: PanelFlags, client: Requests, env: Environment): Promise<number> {
   const port = flags.port === undefined ? undefined : portOf(flags.port);
   const { host } = flags;
-  if (host !== undefined && host !== '127.0.0.1')
-    throw new CliError(EXIT.USAGE, `--host takes 127.0.0.1, not ${showLine(host)}`);
+  if (host !== undefined && host !== '127.0.0.1') throw new UsageError(`--host takes 127.0.0.1, not ${showLine(host)}`);
   const asked = { port, host };
   const opened = (await client.request('panel.open', asked)) as {
     url: string;
@@ -45,7 +44,7 @@ export async function panelOpen(flags: PanelFlags, client: Requests, env: Enviro
 export function portOf(text: string): number {
   const port = Number(text);
   if (/^\d{1,5}$/.test(text) && port >= 1 && port <= 65_535) return port;
-  throw new CliError(EXIT.USAGE, `--port takes a number from 1 to 65535, not ${showLine(text)}`);
+  throw new UsageError(`--port takes a number from 1 to 65535, not ${showLine(text)}`);
 }
 
 /**

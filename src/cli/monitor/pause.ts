@@ -47,7 +47,7 @@ export async function resume(
 const sessionsOf = async (client: Requests): Promise<Status['openSessions']> =>
   ((await client.request('status', {})) as unknown as Status).openSessions.filter(({ role }) => role === 'agent');
 
-/** The session of an agent, by its name if only one has that, or by a part of its id. Throws CliError USAGE. */
+/** The session of an agent, by its name if only one has that, or by a part of its id. Throws UsageError. */
 async function sessionOf(agent: string | undefined, client: Requests): Promise<{ session?: string }> {
   if (agent === undefined) return {};
   const sessions = await sessionsOf(client);

@@ -1,7 +1,7 @@
 /** `ringfence tools --stats`: how tools were used, how they ended, how long they took and what they cost. */
 import type { Client } from '../../client/client.ts';
 import type { Usage, UsageCounts } from '../../store/audit/tool-usage.ts';
-import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
+import { EXIT, harmless, print, printJson, say, UsageError } from '../output.ts';
 
 export interface ToolStatsFlags {
   readonly json?: boolean;
@@ -20,7 +20,7 @@ export async function toolStats(
 ): Promise<number> {
   const wanted = Number(hours);
   if (!(Number.isInteger(wanted) && wanted >= 1 && wanted <= HOURS_MAX))
-    throw new CliError(EXIT.USAGE, `--hours must be a whole number from 1 to ${HOURS_MAX}, not ${hours}`);
+    throw new UsageError(`--hours must be a whole number from 1 to ${HOURS_MAX}, not ${hours}`);
   const params = { hours: wanted, tool: name };
   const { usage, ...rest } = await client.request('tools.stats', params);
   if (json) printJson({ ...rest, usage });

@@ -2,7 +2,7 @@
 
 import { showLine } from '../../base/text/shown-text.ts';
 import type { ProvidedTool, ProviderInfo } from '../../services/providers/providers.ts';
-import { CliError, EXIT, print, printJson, say } from '../output.ts';
+import { EXIT, print, printJson, say, UsageError } from '../output.ts';
 
 /** The part of a client that providers need. */
 export interface ProvidersClient {
@@ -43,8 +43,7 @@ export async function providersAccept(
   const wanted = seen.map((it) => {
     const found = waiting.find((tool) => markOf(tool) === it);
     if (found) return found;
-    throw new CliError(
-      EXIT.USAGE,
+    throw new UsageError(
       `no tool of ${name} waits for acceptance as ${showLine(it)}; waiting: ${waiting.map(markOf).join(' ') || 'none'}`,
     );
   });
@@ -79,8 +78,7 @@ async function listed(client: ProvidersClient): Promise<ProviderInfo[]> {
 function find(all: readonly ProviderInfo[], name: string): ProviderInfo {
   const found = all.find((it) => it.name === name);
   if (found) return found;
-  throw new CliError(
-    EXIT.USAGE,
+  throw new UsageError(
     `no provider is named ${name}; the providers are: ${all.map((it) => it.name).join(', ') || 'none'}`,
   );
 }

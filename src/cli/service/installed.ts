@@ -10,7 +10,7 @@ import { readConfigFile } from '../../daemon/config.ts';
 import { findUserDirs, isOursAlone, lockFile, type UserDirs } from '../../daemon/user-dirs.ts';
 import { lockHolder } from '../../store/database.ts';
 import { type CliCaller, connect } from '../connect.ts';
-import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
+import { CliError, EXIT, harmless, OperatorError, print, printJson, say, UsageError } from '../output.ts';
 import { upgrade } from '../upgrade.ts';
 import { movingProgram } from './stable-node.ts';
 import { createSystemd, type Systemd, show, unitState } from './systemd.ts';
@@ -70,10 +70,10 @@ export async function serviceInstall(flags: ServiceFlags, service: Service): Pro
     if (moving !== undefined) say(moving);
     return EXIT.OK;
   }
-  if (moving !== undefined) throw new CliError(EXIT.USAGE, moving);
+  if (moving !== undefined) throw new UsageError(moving);
   assertRunning(service, 'nothing was written; print the units with --print, or run `ringfence serve --detach`');
   if (scope === 'system' && process.getuid?.() !== 0)
-    throw new CliError(EXIT.USAGE, `only root may write to ${folder}: sudo ringfence service install --system`);
+    throw new UsageError(`only root may write to ${folder}: sudo ringfence service install --system`);
   // The settings of a system unit lie in the home of its user, which sudo does not name.
   if (scope === 'user') assertSettings(dirs, flags);
   writeUnits(service, filesOf(scope));
@@ -97,13 +97,12 @@ function assertRunning({ systemd }: Pick<Service, 'systemd'>, advice: string): v
 function assertSettings(dirs: UserDirs, { now }: ServiceFlags): void {
   const { configFile, stateDir } = dirs;
   if (!readConfigFile(configFile).workspaces?.length && readAdded(dirs).length === 0)
-    throw new CliError(
-      EXIT.USAGE,
+    throw new UsageError(
       `${configFile} names no workspaces, and a service has no current folder; add the folders of your projects: ringfence workspace add DIR`,
     );
   const holder = now ? lockHolder(lockFile(stateDir)) : undefined;
   if (holder !== undefined)
-    throw new CliError(EXIT.FAILED, `a daemon already runs (pid ${holder}); stop it first: ringfence stop`);
+    throw new OperatorError(`a daemon already runs (pid ${holder}); stop it first: ringfence stop`);
 }
 
 /** Writes all units, or leaves everything as it was. */
@@ -156,14 +155,13 @@ async function confirmLevel(service: Service): Promise<number> {
     return text === LEVEL_A ? EXIT.OK : EXIT.FAILED;
   }
   const daemon = await runningDaemon(service);
-  if (!daemon) throw new CliError(EXIT.FAILED, 'the service does not answer; read why with: ringfence service logs');
+  if (!daemon) throw new OperatorError('the service does not answer; read why with: ringfence service logs');
   const { level, missing } = daemon.confinement;
   if (level === 'A') {
     say(`version ${daemon.version}, pid ${daemon.pid}: confinement level A inside of the unit`);
     return EXIT.OK;
   }
-  throw new CliError(
-    EXIT.FAILED,
+  throw new OperatorError(
     `inside of its unit the daemon reaches only confinement level ${level}, without ${missing.join(', ')}; \`ringfence doctor\` says what the machine lacks, and \`systemctl${scope === 'user' ? ' --user' : ''} cat ${unitName(scope, user)}\` shows whether a drop-in hardens the unit too far`,
   );
 }
@@ -229,7 +227,7 @@ export async function serviceLogs({ follow = false }: ServiceFlags, service: Ser
   if (systemd.isRunning) return await systemd.journal(`${unitName(scope, user)}.service`, follow);
   const log = join(dirs.stateDir, 'daemon.log');
   if (!existsSync(log))
-    throw new CliError(EXIT.FAILED, `there is neither a journal nor ${log}, which a daemon in the background writes`);
+    throw new OperatorError(`there is neither a journal nor ${log}, which a daemon in the background writes`);
   return await show('tail', ['-n', '200', ...(follow ? ['-F'] : []), '--', log]);
 }
 
@@ -255,8 +253,8 @@ async function handOver({ drain }: ServiceFlags, caller: CliCaller): Promise<voi
   try {
     await upgrade(drain === undefined ? {} : { drain }, caller);
   } catch (error) {
-    if (!(error instanceof CliError) || error.exitCode !== EXIT.FAILED) throw error;
-    throw new CliError(EXIT.FAILED, `${error.message}; to end it before: ringfence service restart --stop`);
+    if (!(error instanceof OperatorError) || error instanceof UsageError) throw error;
+    throw new OperatorError(`${error.message}; to end it before: ringfence service restart --stop`);
   }
 }
 
@@ -298,12 +296,9 @@ function purge({ stateDir }: UserDirs): void {
   if (!existsSync(stateDir)) return say(`there is no state at ${stateDir}`);
   const holder = lockHolder(lockFile(stateDir));
   if (holder !== undefined)
-    throw new CliError(
-      EXIT.FAILED,
-      `${stateDir} was kept: a daemon uses it (pid ${holder}); stop it first: ringfence stop`,
-    );
+    throw new OperatorError(`${stateDir} was kept: a daemon uses it (pid ${holder}); stop it first: ringfence stop`);
   if (!isOursAlone(stateDir))
-    throw new CliError(EXIT.USAGE, `${stateDir} was kept: it is not the state directory of a daemon of yours`);
+    throw new UsageError(`${stateDir} was kept: it is not the state directory of a daemon of yours`);
   rmSync(stateDir, { recursive: true });
   say(`removed ${stateDir}`);
 }

@@ -1,7 +1,7 @@
 /** The service manager of this machine, as far as the verbs of `ringfence service` use it. */
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { CliError, EXIT } from '../output.ts';
+import { EXIT, OperatorError } from '../output.ts';
 import type { Scope } from './units.ts';
 
 /** Exists exactly while systemd is the machine's first process (sd_booted). */
@@ -12,7 +12,7 @@ type Properties = Readonly<Record<string, string>>;
 
 export interface Systemd {
   readonly isRunning: boolean;
-  /** Runs `systemctl` with this scope. Throws CliError with its message if it fails. */
+  /** Runs `systemctl` with this scope. Throws OperatorError with its message if it fails. */
   control(args: readonly string[]): string;
   /** Shows the newest lines of a unit's journal, and further ones with `follow`; gives the exit code. */
   journal(unit: string, follow: boolean): Promise<number>;
@@ -25,7 +25,7 @@ export function createSystemd(scope: Scope): Systemd {
     control(args) {
       const { error, status, stdout, stderr } = spawnSync('systemctl', [...user, ...args], { encoding: 'utf8' });
       if (error || status !== 0)
-        throw new CliError(EXIT.FAILED, `systemctl ${args.join(' ')} failed: ${error?.message ?? stderr.trim()}`);
+        throw new OperatorError(`systemctl ${args.join(' ')} failed: ${error?.message ?? stderr.trim()}`);
       return stdout;
     },
     journal: (unit, follow) =>

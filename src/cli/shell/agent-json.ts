@@ -5,7 +5,7 @@ import { isRecord } from '../../base/text/values.ts';
 import type { Environment } from '../../daemon/user-dirs.ts';
 import type { AgentStart } from '../install/agents.ts';
 import { readJson, splitMark } from '../install/config-edit.ts';
-import { CliError, EXIT, harmless } from '../output.ts';
+import { harmless, OperatorError } from '../output.ts';
 
 export interface JsonOfRun {
   /** The variable to set. */
@@ -13,7 +13,7 @@ export interface JsonOfRun {
   readonly file?: { readonly path: string; readonly text: string };
 }
 
-/** Throws CliError if the present settings can't be read, or the agent would not read its file in `folder`. */
+/** Throws OperatorError if the present settings can't be read, or the agent would not read its file in `folder`. */
 export function withJson(
   { variable, inFile, otherwise, value }: NonNullable<AgentStart['json']>,
   env: Environment,
@@ -36,7 +36,7 @@ function parsed(text: string | undefined, source = 'the settings'): Record<strin
   try {
     return readJson(splitMark(text ?? '')[1]) ?? {};
   } catch (error) {
-    throw new CliError(EXIT.FAILED, `${harmless(source)}: ${(error as Error).message}`);
+    throw new OperatorError(`${harmless(source)}: ${(error as Error).message}`);
   }
 }
 
@@ -55,13 +55,12 @@ function merged(before: Readonly<Record<string, unknown>>, over: Readonly<Record
 
 /**
  * Gemini CLI skips a settings file below a folder that others may write, with no more than a warning; then its own tools
- * would be there. Throws CliError.
+ * would be there. Throws OperatorError.
  */
 function assertUnshared(folder: string): void {
   for (let at = folder; ; at = dirname(at)) {
     if (existsSync(at) && (statSync(at).mode & 0o022) !== 0)
-      throw new CliError(
-        EXIT.FAILED,
+      throw new OperatorError(
         `the agent would not read its settings in ${harmless(folder)}, since others may write to ${harmless(at)}; choose another --state`,
       );
     if (at === dirname(at)) return;

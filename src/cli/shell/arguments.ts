@@ -1,5 +1,5 @@
 /** Reads the arguments of `ringfence sh` as bash reads its own. */
-import { CliError, EXIT, harmless } from '../output.ts';
+import { harmless, UsageError } from '../output.ts';
 
 /** What a shell is to run. */
 export type ShellSource =
@@ -21,7 +21,7 @@ const KEPT = 'abefhkmnptuvxBCEHPT';
 const LONG_IGNORED: ReadonlySet<string> = new Set(['--login', '--noprofile', '--norc', '--noediting', '--verbose']);
 const LONG_WITH_FILE: ReadonlySet<string> = new Set(['--rcfile', '--init-file']);
 
-/** Throws CliError for an option that bash has not, or a missing command. */
+/** Throws UsageError for an option that bash has not, or a missing command. */
 export function readShellArguments(words: readonly string[]): ShellArguments {
   const options: string[] = [];
   let isCommand = false;
@@ -52,7 +52,7 @@ export function readShellArguments(words: readonly string[]): ShellArguments {
   const rest = words.slice(at);
   const [first, ...others] = rest;
   if (isCommand) {
-    if (first === undefined) throw new CliError(EXIT.USAGE, '-c: option requires an argument: the command');
+    if (first === undefined) throw new UsageError('-c: option requires an argument: the command');
     return { options, source: { kind: 'command', command: first, words: others } };
   }
   if (first !== undefined && !isInput) return { options, source: { kind: 'file', path: first, words: others } };
@@ -61,12 +61,12 @@ export function readShellArguments(words: readonly string[]): ShellArguments {
 
 function argumentOf(words: readonly string[], at: number, option: string): string {
   const value = words[at];
-  if (value === undefined) throw new CliError(EXIT.USAGE, `${harmless(option)}: option requires an argument`);
+  if (value === undefined) throw new UsageError(`${harmless(option)}: option requires an argument`);
   return value;
 }
 
-const unknown = (word: string): CliError =>
-  new CliError(EXIT.USAGE, `${harmless(word)}: no option of bash that ringfence sh takes`);
+const unknown = (word: string): UsageError =>
+  new UsageError(`${harmless(word)}: no option of bash that ringfence sh takes`);
 
 const quoted = (word: string): string =>
   /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;

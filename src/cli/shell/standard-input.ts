@@ -2,7 +2,7 @@
 import { fstatSync, readFileSync } from 'node:fs';
 import type { Readable } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
-import { CliError, EXIT } from '../output.ts';
+import { UsageError } from '../output.ts';
 import { isIncomplete } from './command-lines.ts';
 
 /** The most that a call takes. */
@@ -12,12 +12,12 @@ const SILENT_MS = 100;
 /** A program that is silent this long behind a complete command waits for its output. */
 const WAITING_MS = 250;
 
-/** All of standard input. Throws CliError. */
+/** All of standard input. Throws UsageError. */
 const wholeInput = (): string => toText(readFileSync(0));
 
 /**
  * A script on standard input, which bash runs as a whole; undefined for a pipe that stays open behind a complete command
- * and falls silent: a program writes its commands one by one and waits for what each gives. Throws CliError.
+ * and falls silent: a program writes its commands one by one and waits for what each gives. Throws UsageError.
  */
 export async function scriptOrCommands(stream: Readable = process.stdin): Promise<string | undefined> {
   const kind = fstatSync(0);
@@ -49,7 +49,7 @@ export async function scriptOrCommands(stream: Readable = process.stdin): Promis
   return undefined;
 }
 
-/** Standard input, if there is any: the whole of a file, and of a pipe that says something soon. Throws CliError. */
+/** Standard input, if there is any: the whole of a file, and of a pipe that says something soon. Throws UsageError. */
 export async function inputIfAny(stream: Readable = process.stdin): Promise<string> {
   const kind = fstatSync(0);
   if (kind.isFile()) return wholeInput();
@@ -75,10 +75,10 @@ export async function inputIfAny(stream: Readable = process.stdin): Promise<stri
 
 function toText(bytes: Buffer): string {
   if (bytes.length > BYTES_MAX)
-    throw new CliError(EXIT.USAGE, `standard input has more than ${BYTES_MAX} bytes; let the command read a file`);
+    throw new UsageError(`standard input has more than ${BYTES_MAX} bytes; let the command read a file`);
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch {
-    throw new CliError(EXIT.USAGE, 'standard input is not UTF-8; let the command read a file of the workspace');
+    throw new UsageError('standard input is not UTF-8; let the command read a file of the workspace');
   }
 }

@@ -11,7 +11,7 @@ import { bin, entry } from '../../base/runtime.ts';
 import { makeStateDir } from '../../daemon/user-dirs.ts';
 import { type CliCaller, connect, userDirsOf } from '../connect.ts';
 import { AGENT_NAMES, AGENTS, type AgentName, ALWAYS_GOES_PAST } from '../install/agents.ts';
-import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
+import { CliError, EXIT, harmless, print, printJson, say, UsageError } from '../output.ts';
 import { withJson } from './agent-json.ts';
 import { WRAP } from './shell.ts';
 
@@ -45,7 +45,7 @@ export async function wrap(
   flags: WrapFlags,
   caller: CliCaller,
 ): Promise<number> {
-  if (program === undefined) throw new CliError(EXIT.USAGE, 'name the agent to start: ringfence wrap -- AGENT');
+  if (program === undefined) throw new UsageError('name the agent to start: ringfence wrap -- AGENT');
   const root = resolve(caller.cwd, caller.flags.workspace ?? caller.cwd);
   const { stateDir } = userDirsOf(caller.flags, caller.env);
   const agent = { program, words, client: clientOf(program, flags.client), trusts: flags.trust ?? false };
@@ -79,15 +79,12 @@ function removeAbandoned(stateDir: string): void {
   }
 }
 
-/** Throws CliError for an agent that is not known. */
+/** Throws UsageError for an agent that is not known. */
 function clientOf(program: string, asked: string | undefined): AgentName | 'none' {
   const name = asked ?? basename(program);
   const known = AGENT_NAMES.find((it) => it === name);
   if (known !== undefined || asked === undefined || asked === 'none') return known ?? 'none';
-  throw new CliError(
-    EXIT.USAGE,
-    `no client is named ${harmless(asked)}; the clients are: ${AGENT_NAMES.join(', ')}, none`,
-  );
+  throw new UsageError(`no client is named ${harmless(asked)}; the clients are: ${AGENT_NAMES.join(', ')}, none`);
 }
 
 const ENVIRONMENT = 'environment.json';

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { skeletonsFolder, version } from '../../base/runtime.ts';
 import type { CliCaller } from '../connect.ts';
-import { CliError, EXIT, harmless, print, printJson } from '../output.ts';
+import { EXIT, harmless, OperatorError, print, printJson, UsageError } from '../output.ts';
 
 export type SkeletonKind = 'tool' | 'plugin' | 'connector';
 
@@ -25,8 +25,7 @@ export function createSkeleton(
   { cwd }: Pick<CliCaller, 'cwd'>,
 ): number {
   if (!/^[a-z][a-z0-9]*(_[a-z0-9]+)*$/.test(name) || name.length > NAME_CHARS_MAX)
-    throw new CliError(
-      EXIT.USAGE,
+    throw new UsageError(
       `a name has lower-case letters, digits and single _, a letter first, ${NAME_CHARS_MAX} characters at most; not ${harmless(name)}`,
     );
   const folder = join(cwd, name);
@@ -43,7 +42,7 @@ export function createSkeleton(
   return EXIT.OK;
 }
 
-/** Makes a folder, and nothing above it. Throws CliError if something has its name. */
+/** Makes a folder, and nothing above it. Throws OperatorError if something has its name. */
 function makeNewFolder(folder: string): void {
   try {
     mkdirSync(folder);
@@ -51,7 +50,7 @@ function makeNewFolder(folder: string): void {
     const { code } = error as NodeJS.ErrnoException;
     if (code === undefined) throw error;
     const reason = code === 'EEXIST' ? 'is there already; nothing was changed' : `can't be made: ${code}`;
-    throw new CliError(EXIT.FAILED, `${harmless(folder)} ${reason}`);
+    throw new OperatorError(`${harmless(folder)} ${reason}`);
   }
 }
 

@@ -22,7 +22,7 @@ import { acquireLock } from '../../store/database.ts';
 import { ABOUT, FORMAT, packState, unpackState } from '../../store/state-archive.ts';
 import { SchemaError, schemaVersion } from '../../store/state-schema.ts';
 import type { CliCaller } from '../connect.ts';
-import { CliError, EXIT, harmless, print, printJson } from '../output.ts';
+import { EXIT, harmless, print, printJson, UsageError } from '../output.ts';
 
 interface BackupFlags {
   readonly json?: boolean;
@@ -32,9 +32,9 @@ interface BackupFlags {
 export async function backup(file: string, { json }: BackupFlags, { flags, env, cwd }: CliCaller): Promise<number> {
   const { stateDir } = findUserDirs(flags, env);
   const path = resolve(cwd, file);
-  if (existsSync(path)) throw new CliError(EXIT.USAGE, `${harmless(path)} exists; choose another name`);
+  if (existsSync(path)) throw new UsageError(`${harmless(path)} exists; choose another name`);
   if (!existsSync(stateDir))
-    throw new CliError(EXIT.USAGE, `there is no state directory ${harmless(stateDir)}; choose one with --state`);
+    throw new UsageError(`there is no state directory ${harmless(stateDir)}; choose one with --state`);
   using folder = makeFolderIn(dirname(path), 'backup');
   await packState(stateDir, { file: path, folder: folder.path, version }, systemPowers());
   const { size: bytes } = statSync(path);
@@ -50,7 +50,7 @@ export async function backup(file: string, { json }: BackupFlags, { flags, env, 
 export async function restore(file: string, { json }: BackupFlags, { flags, env, cwd }: CliCaller): Promise<number> {
   const { stateDir } = findUserDirs(flags, env);
   const path = resolve(cwd, file);
-  if (!existsSync(path)) throw new CliError(EXIT.USAGE, `there is no file ${harmless(path)}`);
+  if (!existsSync(path)) throw new UsageError(`there is no file ${harmless(path)}`);
   mkdirSync(dirname(stateDir), { recursive: true, mode: 0o700 });
   using folder = makeFolderIn(dirname(stateDir), 'restore');
   await unpackState(path, folder.path);
@@ -64,26 +64,25 @@ export async function restore(file: string, { json }: BackupFlags, { flags, env,
   return EXIT.OK;
 }
 
-/** Throws CliError unless a folder holds an unpacked backup that this version can read. */
+/** Throws UsageError unless a folder holds an unpacked backup that this version can read. */
 function assertBackup(folder: string, path: string): void {
   const about = existsSync(join(folder, ABOUT)) ? parseJson(readFileSync(join(folder, ABOUT), 'utf8')) : undefined;
   if (!isRecord(about) || typeof about.format !== 'number')
-    throw new CliError(EXIT.USAGE, `${harmless(path)} is no backup of Ringfence`);
+    throw new UsageError(`${harmless(path)} is no backup of Ringfence`);
   const writer = harmless(String(about.version));
   if (about.format > FORMAT)
-    throw new CliError(
-      EXIT.USAGE,
+    throw new UsageError(
       `${harmless(path)} has format ${about.format}, written by version ${writer}; this version reads up to ${FORMAT}: upgrade first`,
     );
   try {
     schemaVersion(folder);
   } catch (error) {
     if (!(error instanceof SchemaError)) throw error;
-    throw new CliError(EXIT.USAGE, `${harmless(path)} can't be used here: ${harmless(error.reason)}`);
+    throw new UsageError(`${harmless(path)} can't be used here: ${harmless(error.reason)}`);
   }
 }
 
-/** Moves `fresh` to the state directory; returns where the old one is now. Throws CliError if a daemon uses it. */
+/** Moves `fresh` to the state directory; returns where the old one is now. Throws UsageError if a daemon uses it. */
 function replaceState(stateDir: string, fresh: string): string | undefined {
   writeFileSync(lockFile(fresh), '', { mode: 0o600 });
   if (!existsSync(stateDir)) {
@@ -91,7 +90,7 @@ function replaceState(stateDir: string, fresh: string): string | undefined {
     return undefined;
   }
   using lock = acquireLock(lockFile(stateDir));
-  if (!lock) throw new CliError(EXIT.USAGE, `a daemon uses ${harmless(stateDir)}; stop it first: ringfence stop`);
+  if (!lock) throw new UsageError(`a daemon uses ${harmless(stateDir)}; stop it first: ringfence stop`);
   const previousState = `${stateDir}.before-${systemPowers().now()}`;
   renameSync(stateDir, previousState);
   renameSync(fresh, stateDir);
@@ -101,12 +100,12 @@ function replaceState(stateDir: string, fresh: string): string | undefined {
   return previousState;
 }
 
-/** A new folder that only its owner can enter. Throws CliError if there can be none. */
+/** A new folder that only its owner can enter. Throws UsageError if there can be none. */
 function makeFolderIn(parent: string, purpose: string) {
   try {
     return mkdtempDisposableSync(join(parent, `.ringfence-${purpose}-`));
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    throw new CliError(EXIT.USAGE, `nothing can be written in ${harmless(parent)}: ${code}`);
+    throw new UsageError(`nothing can be written in ${harmless(parent)}: ${code}`);
   }
 }

@@ -3,7 +3,7 @@ import { lstatSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { findUserDirs } from '../../daemon/user-dirs.ts';
 import type { CliCaller } from '../connect.ts';
-import { CliError, EXIT, harmless, print, printJson } from '../output.ts';
+import { EXIT, harmless, print, printJson, UsageError } from '../output.ts';
 
 /** What the entries of the state directory are for; docs/how-to/operations.md has their limits. */
 const PARTS: readonly { readonly part: string; readonly names: RegExp }[] = [
@@ -52,7 +52,7 @@ function entriesOf(stateDir: string): string[] {
   try {
     return readdirSync(stateDir);
   } catch (error) {
-    throw new CliError(EXIT.USAGE, `the state directory can not be read: ${(error as Error).message}`);
+    throw new UsageError(`the state directory can not be read: ${(error as Error).message}`);
   }
 }
 

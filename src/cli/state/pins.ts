@@ -1,7 +1,7 @@
 /** Verbs that plugins and connectors share: both are an operator's copies in the state directory. */
 import { PinError } from '../../services/pinned/pin-error.ts';
 import type { PinFolder } from '../../services/pinned/pin-folder.ts';
-import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
+import { EXIT, harmless, OperatorError, print, printJson, say } from '../output.ts';
 
 /** A plugin or a connector as verbs show it. */
 interface Shown {
@@ -42,12 +42,11 @@ export function listPins<T extends Shown>(
   return rows.some((it) => 'problem' in it) ? EXIT.FAILED : EXIT.OK;
 }
 
-/** Removes a copy. Throws CliError if there is none of that name. */
+/** Removes a copy. Throws OperatorError if there is none of that name. */
 export function removePin(pins: PinFolder, kind: 'plugin' | 'connector', name: string, json?: boolean): number {
   const names = pins.names();
   if (!pins.remove(name))
-    throw new CliError(
-      EXIT.FAILED,
+    throw new OperatorError(
       `no ${kind} is named ${name}${names.length > 0 ? `; the ${kind}s are: ${names.join(', ')}` : ''}`,
     );
   if (json) printJson({ removed: name });

@@ -19,7 +19,7 @@ import {
 import { hostOf } from '../../services/secrets/secrets.ts';
 import { assertKnownState } from '../../store/state-schema.ts';
 import { type CliCaller, userDirsOf } from '../connect.ts';
-import { CliError, EXIT, harmless, print, printJson, printRows, say } from '../output.ts';
+import { EXIT, harmless, OperatorError, print, printJson, printRows, say, UsageError } from '../output.ts';
 
 interface SecretFlags {
   readonly json?: boolean;
@@ -64,7 +64,7 @@ export function secretRemove(name: string, { json }: SecretFlags, { flags, env }
   assertName(name);
   const { stateDir } = userDirsOf(flags, env);
   assertKnownState(stateDir);
-  if (!removeSecret(stateDir, name)) throw new CliError(EXIT.FAILED, `no secret named ${name} is stored`);
+  if (!removeSecret(stateDir, name)) throw new OperatorError(`no secret named ${name} is stored`);
   if (json) printJson({ removed: name });
   return EXIT.OK;
 }
@@ -75,18 +75,15 @@ const boundTo = (hosts: readonly string[] | undefined): string =>
 /** Does not repeat a wrong name: somebody may have typed the secret there. */
 function assertName(name: string): void {
   if (!secretName.safeParse(name).success)
-    throw new CliError(
-      EXIT.USAGE,
-      'the name of a secret takes up to 64 lower-case letters, digits, - and _, a letter first',
-    );
+    throw new UsageError('the name of a secret takes up to 64 lower-case letters, digits, - and _, a letter first');
 }
 
-/** `host:port` of a host, with the port of https if it has none. Throws CliError. */
+/** `host:port` of a host, with the port of https if it has none. Throws UsageError. */
 function toHost(text: string): string {
   const url = URL.parse(`https://${text}`);
   const host = url && url.pathname === '/' && url.search === '' ? hostOf(url) : '';
   if (secretHost.safeParse(host).success) return host;
-  throw new CliError(EXIT.USAGE, `--host takes HOST or HOST:PORT, not ${harmless(text)}`);
+  throw new UsageError(`--host takes HOST or HOST:PORT, not ${harmless(text)}`);
 }
 
 async function readInput(): Promise<string> {

@@ -17,7 +17,7 @@ import {
 } from '../../services/toolchains/npm-packages.ts';
 import { sourcesOf } from '../../tools/terminal/program-packages.ts';
 import { type CliCaller, userDirsOf } from '../connect.ts';
-import { CliError, EXIT, harmless, print, printJson, printRows, say } from '../output.ts';
+import { EXIT, harmless, OperatorError, print, printJson, printRows, say, UsageError } from '../output.ts';
 
 interface ToolchainFlags {
   readonly json?: boolean;
@@ -77,29 +77,28 @@ export function toolchainList({ json }: ToolchainFlags, { flags, env }: CliCalle
 /** Removes a toolchain. Returns the exit code. */
 export function toolchainRemove(name: string, { json }: ToolchainFlags, { flags, env }: CliCaller): number {
   if (!removeToolchain(userDirsOf(flags, env).stateDir, name))
-    throw new CliError(EXIT.FAILED, `no toolchain named ${harmless(name)} is installed`);
+    throw new OperatorError(`no toolchain named ${harmless(name)} is installed`);
   if (json) printJson({ removed: name });
   else say('commands no longer find it');
   return EXIT.OK;
 }
 
-/** Throws CliError for what can't be installed so, with the line that installs it. */
+/** Throws UsageError for what can't be installed so, with the line that installs it. */
 function parse(wanted: string): { name: ToolchainName; version: string | undefined } {
   const [, name = '', version] = /^([\w.+-]+)(?:@(\d+(?:\.\d+){0,2}))?$/.exec(wanted) ?? [];
   const known = TOOLCHAIN_NAMES.find((it) => it === name);
   if (known !== undefined) return { name: known, version };
   const lines = sourcesOf(name).map((it) => it.run);
   const instead = lines.length > 0 ? `; run one of these instead: ${lines.join(' · ')}` : '';
-  throw new CliError(
-    EXIT.USAGE,
+  throw new UsageError(
     `${harmless(wanted)} is none of ${TOOLCHAIN_NAMES.join(', ')}, with a version such as node@24 or none${instead}`,
   );
 }
 
-/** Without a slash at its end. Throws CliError. */
+/** Without a slash at its end. Throws UsageError. */
 function toRegistry(text: string): string {
   const url = URL.parse(text);
   const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && url.hostname === '127.0.0.1');
-  if (!isSafe) throw new CliError(EXIT.USAGE, `--registry takes an https URL, not ${harmless(text)}`);
+  if (!isSafe) throw new UsageError(`--registry takes an https URL, not ${harmless(text)}`);
   return text.replace(/\/+$/, '');
 }

@@ -4,7 +4,7 @@ import type { Client } from '../../client/client.ts';
 import type { Environment, UserDirs } from '../../daemon/user-dirs.ts';
 import type { CliCaller, ConnectFlags } from '../connect.ts';
 import type { DoctorFinding } from '../doctor/machine.ts';
-import { CliError, EXIT } from '../output.ts';
+import { EXIT, UsageError } from '../output.ts';
 
 /** Flags of every verb: `json` asks for JSON on standard output and nothing else there. */
 export type VerbFlags = ConnectFlags & { readonly json?: boolean };
@@ -96,11 +96,11 @@ export class Verbs {
     return this.ending((...args) => this.asOperator(args.at(-2) as ConnectFlags, (client) => action(client, ...args)));
   }
 
-  /** A caller in the current folder. Throws CliError if that folder was removed. */
+  /** A caller in the current folder. Throws UsageError if that folder was removed. */
   callerIn(flags: ConnectFlags): CliCaller {
     const cwd = folderNow();
     if (cwd === undefined)
-      throw new CliError(EXIT.USAGE, 'the current folder was removed; change to another folder and try again');
+      throw new UsageError('the current folder was removed; change to another folder and try again');
     return { flags, env: this.env, cwd };
   }
 

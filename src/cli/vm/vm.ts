@@ -8,7 +8,7 @@ import { isRecord } from '../../base/text/values.ts';
 import { type Environment, findUserDirs, lockFile, makeStateDir, type UserDirs } from '../../daemon/user-dirs.ts';
 import { connectUnix } from '../../wire/transport/unix-socket.ts';
 import type { CliCaller } from '../connect.ts';
-import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
+import { EXIT, harmless, OperatorError, print, printJson, say, UsageError } from '../output.ts';
 import { foldersFor } from './folders.ts';
 import { LABEL, plist } from './launchd.ts';
 import { MACHINE, mountsOf, templateOf } from './machine.ts';
@@ -40,8 +40,7 @@ class Machine {
     this.#lima = limaIn(env);
     this.dirs = findUserDirs({}, env);
     if (existsSync(lockFile(this.dirs.stateDir)))
-      throw new CliError(
-        EXIT.USAGE,
+      throw new UsageError(
         `${this.dirs.stateDir} belongs to a daemon of this machine; name another folder in RINGFENCE_STATE`,
       );
   }
@@ -51,7 +50,7 @@ class Machine {
     return this.#lima;
   }
 
-  /** Runs Lima and gives what it printed. Throws CliError with what to do if it fails or takes too long. */
+  /** Runs Lima and gives what it printed. Throws OperatorError with what to do if it fails or takes too long. */
   run(args: readonly string[], { minutes, reads }: Step): string {
     if (reads !== 'quietly') say(harmless(`$ limactl ${args.join(' ')}   (at most ${minutes} min)`));
     const { error, status, stdout, stderr } = spawnSync(this.#lima, args, {
@@ -62,10 +61,7 @@ class Machine {
     });
     if (!error && status === 0) return stdout ?? '';
     const why = error ? error.message : `exit code ${status}${stderr ? `: ${stderr.trim()}` : ''}`;
-    throw new CliError(
-      EXIT.FAILED,
-      harmless(`limactl ${args[0]} failed (${why}); its log: ~/.lima/${MACHINE}/ha.stderr.log`),
-    );
+    throw new OperatorError(harmless(`limactl ${args[0]} failed (${why}); its log: ~/.lima/${MACHINE}/ha.stderr.log`));
   }
 
   /** Runs a program in the machine. */
@@ -88,10 +84,10 @@ class Machine {
     return undefined;
   }
 
-  /** The state of a machine that must be there. Throws CliError. */
+  /** The state of a machine that must be there. Throws OperatorError. */
   get known(): { status: string; folders: string[] } {
     const { state } = this;
-    if (!state) throw new CliError(EXIT.FAILED, 'there is no machine yet; make one with: ringfence vm create FOLDER');
+    if (!state) throw new OperatorError('there is no machine yet; make one with: ringfence vm create FOLDER');
     return state;
   }
 
@@ -102,8 +98,7 @@ class Machine {
       true,
     ).trim();
     if (!/^[\w-]{20,200}$/.test(token))
-      throw new CliError(
-        EXIT.FAILED,
+      throw new OperatorError(
         'the daemon in the machine has written no token; look with: ringfence vm shell ringfence service status',
       );
     const path = join(this.dirs.stateDir, 'operator.token');
@@ -122,10 +117,7 @@ function limaIn({ PATH = '', HOME = '' }: Environment): string {
   const beside = find('container')
     ? "; Apple's `container` can't take its place: its machines get the whole home and forward no socket"
     : '';
-  throw new CliError(
-    EXIT.FAILED,
-    `Lima is not installed (no limactl in PATH); install it with: brew install lima${beside}`,
-  );
+  throw new OperatorError(`Lima is not installed (no limactl in PATH); install it with: brew install lima${beside}`);
 }
 
 /** `vm create`: makes the machine, or gives the one that is there other folders. Returns the exit code. */
@@ -134,7 +126,7 @@ export function vmCreate(named: readonly string[], flags: VmFlags, { env }: CliC
   const { dirs } = machine;
   const folders = foldersFor(named, dirs);
   if (Buffer.byteLength(dirs.mcpSocket) > SOCKET_BYTES_MAX || Buffer.byteLength(dirs.socket) > SOCKET_BYTES_MAX)
-    throw new CliError(EXIT.USAGE, `${dirs.socket} is too long for a socket; name a shorter folder in RINGFENCE_STATE`);
+    throw new UsageError(`${dirs.socket} is too long for a socket; name a shorter folder in RINGFENCE_STATE`);
   makeStateDir(dirs.stateDir);
   const npmPackage = flags.package ?? `ringfence@${version}`;
   const { state } = machine;
@@ -162,8 +154,7 @@ function assertOwn(machine: Machine, folder: string): void {
   try {
     machine.inside(['test', '-O', folder, '-a', '-w', folder]);
   } catch {
-    throw new CliError(
-      EXIT.FAILED,
+    throw new OperatorError(
       `${harmless(folder)} belongs to another user inside of the machine, or can't be written there; look with: ringfence vm shell ls -ld ${harmless(folder)}`,
     );
   }

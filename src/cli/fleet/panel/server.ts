@@ -21,7 +21,7 @@ import { ServingTurns } from '../../../wire/protocol/serving-turns.ts';
 import { webSocketOptions } from '../../../wire/protocol/websocket-options.ts';
 import type { Channel } from '../../../wire/transport/transport.ts';
 import { WaitingRoom } from '../../../wire/transport/waiting-room.ts';
-import { CliError } from '../../output.ts';
+import { OperatorError } from '../../output.ts';
 import { FleetInbox } from '../inbox.ts';
 import { Nodes } from '../nodes.ts';
 import { obeyed } from '../orders.ts';
@@ -160,7 +160,7 @@ export class FleetPanel implements AsyncDisposable {
           throw new RpcError('METHOD_NOT_FOUND', `the panel of a fleet has no ${method.slice(0, 64)}`);
       }
     } catch (error) {
-      if (error instanceof FleetError || error instanceof CliError) throw new RpcError('INVALID_PARAMS', error.message);
+      if (error instanceof OperatorError) throw new RpcError('INVALID_PARAMS', error.message);
       throw error;
     }
   }
