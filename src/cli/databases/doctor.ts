@@ -3,7 +3,7 @@
 import { showLine } from '../../base/text/shown-text.ts';
 import type { Client } from '../../client/client.ts';
 import type { UserDirs } from '../../daemon/user-dirs.ts';
-import type { DoctorFinding } from '../doctor/machine.ts';
+import { type DoctorFinding, findingsOf } from '../doctor/machine.ts';
 import { connectionsOf } from './database.ts';
 
 const SQL = "SELECT current_setting('temp_file_limit'), current_user";
@@ -18,13 +18,12 @@ export async function judgeDatabases(
   const roles = await Promise.all(names.map((name) => unboundedRole(client, name)));
   const known = roles.filter((it) => it !== undefined);
   if (known.length === 0) return [];
-  const id = 'databases';
+  const { ok, warning } = findingsOf('databases');
   const unbounded = [...new Set(known)].filter((it) => it !== '');
-  if (unbounded.length === 0)
-    return [{ id, status: 'ok', found: `${known.length} PostgreSQL roles have a bound of temporary files` }];
+  if (unbounded.length === 0) return [ok(`${known.length} PostgreSQL roles have a bound of temporary files`)];
   const found = `temp_file_limit is -1 for ${unbounded.join(', ')}: one sort may fill the server's disk`;
   const fix = `As a superuser of the server: ALTER ROLE "${unbounded[0]?.replaceAll('"', '""')}" SET temp_file_limit = '1GB';`;
-  return [{ id, status: 'warning', found: showLine(found), fix: showLine(fix) }];
+  return [warning(showLine(found), showLine(fix))];
 }
 
 /** The connection's role if it may write temporary files without end, else an empty text; undefined if nothing answers, or a person would be asked. */

@@ -24,7 +24,7 @@ import { paint } from '../screen/table.ts';
 import type { Status } from '../status.ts';
 import { describeUnfollowed } from '../unfollowed.ts';
 import { capabilities } from '../verbs/capabilities.ts';
-import { type DoctorFinding, judgeMachine, readMachine } from './machine.ts';
+import { type DoctorFinding, findingsOf, judgeMachine, readMachine } from './machine.ts';
 import { type MissingSwitch, missingSwitch } from './missing-switch.ts';
 import { judgeNetwork } from './network.ts';
 import { judgePreviews } from './previews.ts';
@@ -83,15 +83,15 @@ export async function doctor(flags: DoctorFlags, caller: CliCaller): Promise<num
 
 /** Loads the configuration as `ringfence serve` with the same flags would. */
 function readConfig(flags: DoctorFlags, { env, cwd }: CliCaller): { config?: Config; finding: DoctorFinding } {
-  const id = 'configuration';
+  const { ok, problem } = findingsOf('configuration');
   try {
     const config = loadConfig(flags, env, cwd);
-    return { config, finding: { id, status: 'ok', found: `workspace ${config.workspaces.join(', ')}` } };
+    return { config, finding: ok(`workspace ${config.workspaces.join(', ')}`) };
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (!(error instanceof ConfigError || error instanceof StateDirError) && code === undefined) throw error;
     const fix = 'Give `ringfence doctor` and `ringfence serve` other flags, or change config.yaml.';
-    return { finding: { id, status: 'problem', found: (error as Error).message, fix } };
+    return { finding: problem((error as Error).message, fix) };
   }
 }
 
@@ -123,34 +123,23 @@ function ownFolder(parent: string): string {
 
 /** Judges the level that the probes showed. `cause` is the one thing to change, if it is known. */
 function judgeConfinement({ level, missing, advice }: Confinement, cause: MissingSwitch | undefined): DoctorFinding {
-  const id = 'confinement';
+  const { ok, warning, problem } = findingsOf('confinement');
   const why = cause ? `: ${cause.found}` : '';
   const found = `level ${level}${missing.length > 0 ? `, missing: ${missing.join(', ')}` : ''}${why}`;
-  if (level !== 'A' && level !== 'B') return { id, status: 'problem', found, fix: cause?.fix ?? advice };
-  if (missing.includes('execute-host'))
-    return {
-      id,
-      status: 'warning',
-      found,
-      fix: cause?.fix ?? `Run Ringfence on a machine or in a container that allows nested sandboxes. ${advice}`,
-    };
+  if (level !== 'A' && level !== 'B') return problem(found, cause?.fix ?? advice);
+  const elsewhere = `Run Ringfence on a machine or in a container that allows nested sandboxes. ${advice}`;
+  if (missing.includes('execute-host')) return warning(found, cause?.fix ?? elsewhere);
   if (missing.includes('root-workspace'))
-    return {
-      id,
-      status: 'warning',
-      found,
-      fix: 'Run Ringfence as an ordinary user, on folders which that user owns.',
-    };
-  return { id, status: 'ok', found };
+    return warning(found, 'Run Ringfence as an ordinary user, on folders which that user owns.');
+  return ok(found);
 }
 
 /** Warns if configs of git can't be copied for commands, which then see them read-only. */
 function judgeGitCopies(why: string | undefined): DoctorFinding {
-  const id = 'git-config';
-  if (why === undefined)
-    return { id, status: 'ok', found: 'git in commands can set up remotes, branches and submodules' };
+  const { ok, warning } = findingsOf('git-config');
+  if (why === undefined) return ok('git in commands can set up remotes, branches and submodules');
   const found = `commands see the configs of repositories read-only: ${why}`;
-  return { id, status: 'warning', found, fix: 'Install util-linux and bubblewrap from your distribution.' };
+  return warning(found, 'Install util-linux and bubblewrap from your distribution.');
 }
 
 /** Tries a preview's overlay where the state is. */
@@ -164,13 +153,13 @@ function previewsAt(stateDir: string): DoctorFinding {
 }
 
 function judgePolicy({ policy, limits }: Config): DoctorFinding {
-  const id = 'policy';
+  const { ok, problem } = findingsOf('policy');
   try {
     const { policy: read } = readPolicy(policy, { limits, effectsOf });
-    return { id, status: 'ok', found: `${policy}: ${read.rules.length} rules` };
+    return ok(`${policy}: ${read.rules.length} rules`);
   } catch (error) {
     if (!(error instanceof PolicyError)) throw error;
-    return { id, status: 'problem', found: error.message, fix: `ringfence policy check ${policy}` };
+    return problem(error.message, `ringfence policy check ${policy}`);
   }
 }
 
@@ -181,30 +170,20 @@ function judgeState({ stateDir, socket }: UserDirs, { auditBytesMax }: Limits): 
   const free = freeBytesAt(stateDir);
   const found = `${Math.round(free / 2 ** 20)} MiB free at ${stateDir}`;
   const fix = `Free disk space: the audit log alone may use ${Math.round(auditBytesMax / 2 ** 20)} MiB. Kept outputs and undo data shrink on their own.`;
-  const status = free < DISK_NEEDED_BYTES ? 'problem' : 'warning';
-  const disk: DoctorFinding =
-    free < auditBytesMax ? { id: 'disk', status, found, fix } : { id: 'disk', status: 'ok', found };
-  return [...findings, judgeSchema(stateDir), disk];
+  const { ok, warning, problem } = findingsOf('disk');
+  const scarce = free < DISK_NEEDED_BYTES ? problem : warning;
+  return [...findings, judgeSchema(stateDir), free < auditBytesMax ? scarce(found, fix) : ok(found)];
 }
 
 /** Whether this version can use the state, which a newer one may have written. */
 function judgeSchema(stateDir: string): DoctorFinding {
-  const id = 'schema';
+  const { ok, problem } = findingsOf('schema');
   try {
     const found = schemaVersion(stateDir);
-    return {
-      id,
-      status: 'ok',
-      found: found === undefined ? 'the state has no schema version yet' : `version ${found}`,
-    };
+    return ok(found === undefined ? 'the state has no schema version yet' : `version ${found}`);
   } catch (error) {
     if (!(error instanceof SchemaError)) throw error;
-    return {
-      id,
-      status: 'problem',
-      found: error.message,
-      fix: 'Do one of what the message names; the state is whole.',
-    };
+    return problem(error.message, 'Do one of what the message names; the state is whole.');
   }
 }
 
@@ -225,33 +204,20 @@ function unwritable(path: string): DoctorFinding | undefined {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT') return undefined;
-    return {
-      id: 'state',
-      status: 'problem',
-      found: `${path} can't be written (${code})`,
-      fix: 'Choose another directory with --state.',
-    };
+    return findingsOf('state').problem(`${path} can't be written (${code})`, 'Choose another directory with --state.');
   }
 }
 
 function judgeOwner(id: string, path: string): DoctorFinding {
+  const { ok, warning, problem } = findingsOf(id);
+  const elsewhere = 'Choose another path with --state or --socket.';
   const stat = statSync(path, { throwIfNoEntry: false });
-  if (!stat) return { id, status: 'ok', found: `${path} does not exist yet` };
-  const mode = (stat.mode & 0o777).toString(8);
-  if (stat.uid !== process.getuid?.())
-    return {
-      id,
-      status: 'problem',
-      found: `${path} belongs to uid ${stat.uid}`,
-      fix: 'Choose another path with --state or --socket.',
-    };
-  const open = (stat.mode & 0o077) !== 0;
-  const found = `${path}, mode ${mode}`;
-  if (!open) return { id, status: 'ok', found };
+  if (!stat) return ok(`${path} does not exist yet`);
+  if (stat.uid !== process.getuid?.()) return problem(`${path} belongs to uid ${stat.uid}`, elsewhere);
+  const found = `${path}, mode ${(stat.mode & 0o777).toString(8)}`;
+  if ((stat.mode & 0o077) === 0) return ok(found);
   // Advises changing the mode only of Ringfence's own directories: others may need /tmp as it is.
-  const fix =
-    !stat.isDirectory() || isOursAlone(path) ? `chmod go= ${path}` : 'Choose another path with --state or --socket.';
-  return { id, status: 'warning', found, fix };
+  return warning(found, !stat.isDirectory() || isOursAlone(path) ? `chmod go= ${path}` : elsewhere);
 }
 
 /** Checks the daemon. A daemon that hangs becomes a finding and does not block; its tools get extra time to answer. */
@@ -263,7 +229,7 @@ async function judgeDaemon(
   const fix = 'Run `ringfence stop` or end its process, then start the daemon again.';
   const found = `something at ${dirs.socket} does not answer`;
   const giveUpAfter = (afterMs: number) =>
-    powers.after(afterMs, () => resolve([{ id: 'daemon', status: 'problem', found, fix }]));
+    powers.after(afterMs, () => resolve([findingsOf('daemon').problem(found, fix)]));
   let timer = giveUpAfter(limits.helloTimeoutMs);
   const onStatus = () => {
     timer.cancel();
@@ -275,29 +241,26 @@ async function judgeDaemon(
 /** Whether the collector takes the traces; empty if none are sent. */
 function judgeTraces({ traces }: Status): DoctorFinding[] {
   if (!traces) return [];
-  const [id, found] = ['traces', showLine(describeTraces(traces))];
-  if (!losesTraces(traces)) return [{ id, status: 'ok', found }];
-  return [{ id, status: 'warning', found, fix: 'Check the collector, and `telemetry.traces` of config.yaml.' }];
+  const { ok, warning } = findingsOf('traces');
+  const found = showLine(describeTraces(traces));
+  if (!losesTraces(traces)) return [ok(found)];
+  return [warning(found, 'Check the collector, and `telemetry.traces` of config.yaml.')];
 }
 
 /** Whether more is hidden from commands than the policy says. */
 function judgeMasks({ coarseMasks }: Status): DoctorFinding {
-  const id = 'masks';
+  const { ok, warning } = findingsOf('masks');
   const [first] = coarseMasks;
-  if (!first) return { id, status: 'ok', found: 'commands can see all files except those that the policy hides' };
+  if (!first) return ok('commands can see all files except those that the policy hides');
   const more = coarseMasks.length > 1 ? `; and ${coarseMasks.length - 1} more` : '';
   const found = showLine(`in ${first.workspace}, ${describeCoarse(first)}${more}`);
-  return { id, status: 'warning', found, fix: 'List all of them with `ringfence status`.' };
+  return warning(found, 'List all of them with `ringfence status`.');
 }
 
 /** Whether commands can be undone, and what they change is known at once. */
 function judgeFollowers({ unfollowed }: Status): DoctorFinding[] {
-  return unfollowed.map((it) => ({
-    id: 'follower',
-    status: 'warning',
-    found: showLine(describeUnfollowed(it)),
-    fix: 'Work in a smaller folder of it, move what is deep or large out of it, or raise the limit that is named.',
-  }));
+  const fix = 'Work in a smaller folder of it, move what is deep or large out of it, or raise the limit that is named.';
+  return unfollowed.map((it) => findingsOf('follower').warning(showLine(describeUnfollowed(it)), fix));
 }
 
 /** Whether tools of the daemon or services of others would fail, which it asks now. */
@@ -308,17 +271,16 @@ async function judgeHealth(client: Client): Promise<DoctorFinding[]> {
 
 /** Whether tools would fail, for example for a missing program. */
 function judgeTools({ health }: { health?: NamedHealth[] }): DoctorFinding[] {
-  const id = 'tools';
+  const { ok, warning } = findingsOf('tools');
   if (!health) return [];
   const bad = badHealth(health);
-  if (bad.length === 0)
-    return [{ id, status: 'ok', found: `all ${health.length} tools that can check themselves work` }];
+  if (bad.length === 0) return [ok(`all ${health.length} tools that can check themselves work`)];
   const fix = 'Repair what the message names, then check again with `ringfence status --health`.';
-  return [{ id, status: 'warning', found: showLine(bad.join('; ')), fix }];
+  return [warning(showLine(bad.join('; ')), fix)];
 }
 
 async function askDaemon(caller: CliCaller, onStatus: () => void): Promise<DoctorFinding[]> {
-  const id = 'daemon';
+  const { ok, warning, problem } = findingsOf('daemon');
   try {
     await using client = await connect({ ...caller, role: 'operator' });
     const it = (await client.request('status', {})) as Status;
@@ -328,26 +290,11 @@ async function askDaemon(caller: CliCaller, onStatus: () => void): Promise<Docto
     const health = await judgeHealth(client);
     const checked = await Promise.all(capabilities.map(async (one) => one.checks?.(client, dirs) ?? []));
     const more = [judgeMasks(it), ...judgeFollowers(it), ...judgeTraces(it), ...health, ...checked.flat()];
-    if (it.version === version) return [{ id, status: 'ok', found }, ...more];
-    return [
-      {
-        id,
-        status: 'warning',
-        found,
-        fix: `Run \`ringfence stop\`, then start the daemon again; this program is version ${version}.`,
-      },
-      ...more,
-    ];
+    const fix = `Run \`ringfence stop\`, then start the daemon again; this program is version ${version}.`;
+    return [it.version === version ? ok(found) : warning(found, fix), ...more];
   } catch (error) {
-    if (error instanceof CliError) return [{ id, status: 'ok', found: 'no daemon runs; the first call starts one' }];
-    return [
-      {
-        id,
-        status: 'problem',
-        found: (error as Error).message,
-        fix: 'Run `ringfence stop`, then start the daemon again.',
-      },
-    ];
+    if (error instanceof CliError) return [ok('no daemon runs; the first call starts one')];
+    return [problem((error as Error).message, 'Run `ringfence stop`, then start the daemon again.')];
   }
 }
 

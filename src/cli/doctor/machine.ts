@@ -21,6 +21,17 @@ export interface DoctorFinding {
   readonly fix?: string;
 }
 
+type MakeFinding = (found: string, fix: string) => DoctorFinding;
+
+/** Makes the findings of one check. */
+export const findingsOf = (
+  id: string,
+): { ok(found: string): DoctorFinding; warning: MakeFinding; problem: MakeFinding } => ({
+  ok: (found) => ({ id, status: 'ok', found }),
+  warning: (found, fix) => ({ id, status: 'warning', found, fix }),
+  problem: (found, fix) => ({ id, status: 'problem', found, fix }),
+});
+
 export interface MachineFacts {
   readonly node: { readonly version: string; readonly path: string };
   readonly platform: string;
@@ -120,34 +131,22 @@ const isOlder = (version: string, than: string): boolean => {
 /** One finding for each check. Pure. */
 export function judgeMachine(facts: MachineFacts): DoctorFinding[] {
   const { node, kernel, platform, arch } = facts;
-  const runs = platform === 'linux' && isSupported(arch);
-  const programs = Object.entries(PROGRAMS).map(([name, it]): DoctorFinding => {
+  const ofNode = findingsOf('node');
+  const nodeFound = `${node.version} (${node.path})`;
+  const ofKernel = findingsOf('kernel');
+  const programs = Object.entries(PROGRAMS).map(([name, it]) => {
+    const { ok, warning } = findingsOf(name);
     const path = facts.programs[name];
-    if (path !== undefined) return { id: name, status: 'ok', found: path };
-    return {
-      id: name,
-      status: 'warning',
-      found: `not found; this program ${it.use}`,
-      fix: installCommand(it.package, facts.distribution),
-    };
+    if (path !== undefined) return ok(path);
+    return warning(`not found; this program ${it.use}`, installCommand(it.package, facts.distribution));
   });
   return [
     isOlder(node.version, NODE_MIN)
-      ? {
-          id: 'node',
-          status: 'problem',
-          found: `${node.version} (${node.path})`,
-          fix: `Use Node ${NODE_MIN} or newer.`,
-        }
-      : { id: 'node', status: 'ok', found: `${node.version} (${node.path})` },
-    runs
-      ? { id: 'kernel', status: 'ok', found: `Linux ${kernel}, ${arch}` }
-      : {
-          id: 'kernel',
-          status: 'problem',
-          found: `${platform} ${kernel}, ${arch}`,
-          fix: 'Run Ringfence on Linux, on x86_64 or arm64.',
-        },
+      ? ofNode.problem(nodeFound, `Use Node ${NODE_MIN} or newer.`)
+      : ofNode.ok(nodeFound),
+    platform === 'linux' && isSupported(arch)
+      ? ofKernel.ok(`Linux ${kernel}, ${arch}`)
+      : ofKernel.problem(`${platform} ${kernel}, ${arch}`, 'Run Ringfence on Linux, on x86_64 or arm64.'),
     judgeBwrap(facts),
     judgeUserNamespaces(facts),
     judgeCgroup(facts),
@@ -156,43 +155,35 @@ export function judgeMachine(facts: MachineFacts): DoctorFinding[] {
 }
 
 function judgeBwrap({ bwrap, distribution }: MachineFacts): DoctorFinding {
-  const id = 'bubblewrap';
-  const fix = installCommand('bubblewrap', distribution);
-  if (!bwrap) return { id, status: 'problem', found: 'bwrap is not installed', fix };
+  const { ok, problem } = findingsOf('bubblewrap');
+  if (!bwrap) return problem('bwrap is not installed', installCommand('bubblewrap', distribution));
   const found = `${bwrap.version} (${bwrap.path})`;
-  if (!isOlder(bwrap.version, BWRAP_MIN)) return { id, status: 'ok', found };
-  return {
-    id,
-    status: 'problem',
-    found: `${found}, older than ${BWRAP_MIN}`,
-    fix: `Install bubblewrap ${BWRAP_MIN} or newer.`,
-  };
+  if (!isOlder(bwrap.version, BWRAP_MIN)) return ok(found);
+  return problem(`${found}, older than ${BWRAP_MIN}`, `Install bubblewrap ${BWRAP_MIN} or newer.`);
 }
 
 /** Judges user namespaces as far as the settings tell. The probes show whether they suffice, since a restriction may have exceptions. */
 function judgeUserNamespaces({ userns, isRoot }: MachineFacts): DoctorFinding {
-  const id = 'user-namespaces';
-  const problem = (found: string, fix: string): DoctorFinding => ({ id, status: 'problem', found, fix });
+  const { ok, warning, problem } = findingsOf('user-namespaces');
   if (userns.max === undefined)
     return problem('the kernel has no user namespaces', 'Run a kernel with CONFIG_USER_NS.');
   if (userns.max === '0') return problem('the limit for user namespaces is 0', 'sysctl user.max_user_namespaces=10000');
-  if (isRoot) return { id, status: 'ok', found: 'available, and root may create them' };
+  if (isRoot) return ok('available, and root may create them');
   if (userns.clone === '0')
     return problem('only root may create user namespaces', 'sysctl kernel.unprivileged_userns_clone=1');
   if (userns.apparmor !== undefined && userns.apparmor !== '0')
-    return { id, status: 'warning', found: 'AppArmor restricts them to programs with a profile', fix: USERNS_FIX };
-  return { id, status: 'ok', found: 'every user may create them' };
+    return warning('AppArmor restricts them to programs with a profile', USERNS_FIX);
+  return ok('every user may create them');
 }
 
 function judgeCgroup({ cgroup, isRoot }: MachineFacts): DoctorFinding {
-  const id = 'cgroup';
+  const { ok, warning } = findingsOf('cgroup');
   const { delegated, v1, v2 } = cgroup;
-  if (delegated?.includes('memory') && delegated.includes('pids'))
-    return { id, status: 'ok', found: `v2, delegated: ${delegated.join(' ')}` };
-  if (v1.length === 3) return { id, status: 'ok', found: `v1, writable: ${v1.join(' ')}` };
+  if (delegated?.includes('memory') && delegated.includes('pids')) return ok(`v2, delegated: ${delegated.join(' ')}`);
+  if (v1.length === 3) return ok(`v1, writable: ${v1.join(' ')}`);
   const fix = isRoot
     ? 'Start the daemon in its own cgroup with the memory and pids controllers.'
     : 'Set Delegate=yes in the systemd unit of the daemon, or run:  systemd-run --user --scope -p Delegate=yes ringfence serve';
   const found = v2 ? 'cgroup v2, not delegated to this user' : 'no cgroup that this user may write';
-  return { id, status: 'warning', found, fix };
+  return warning(found, fix);
 }

@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import type { Config } from '../../daemon/config.ts';
-import type { DoctorFinding } from './machine.ts';
+import { type DoctorFinding, findingsOf } from './machine.ts';
 
 const REACH_MS = 3000;
 
@@ -10,27 +10,22 @@ const REACH_MS = 3000;
 export async function judgeNetwork({ outgoing, certificates }: Config): Promise<DoctorFinding[]> {
   const findings: DoctorFinding[] = [];
   if (outgoing) {
+    const { ok, problem } = findingsOf('outgoing-proxy');
     const found = `connections go out by the proxy ${outgoing.host}:${outgoing.port} (HTTPS_PROXY)`;
     const why = await whyNot(outgoing);
     const fix = 'Correct HTTPS_PROXY where the daemon starts, or name hosts that need no proxy in NO_PROXY.';
-    findings.push(
-      why === undefined
-        ? { id: 'outgoing-proxy', status: 'ok', found }
-        : { id: 'outgoing-proxy', status: 'problem', found: `${found}, which can't be reached: ${why}`, fix },
-    );
+    findings.push(why === undefined ? ok(found) : problem(`${found}, which can't be reached: ${why}`, fix));
   }
   const bad = certificates.filter((it) => !existsSync(it) || !readFileSync(it, 'utf8').includes('BEGIN CERTIFICATE'));
-  if (certificates.length > 0)
+  if (certificates.length > 0) {
+    const { ok, warning } = findingsOf('authorities');
+    const fix = 'Correct NODE_EXTRA_CA_CERTS or SSL_CERT_FILE where the daemon starts.';
     findings.push(
       bad.length === 0
-        ? { id: 'authorities', status: 'ok', found: `trusted beside the machine's: ${certificates.join(', ')}` }
-        : {
-            id: 'authorities',
-            status: 'warning',
-            found: `no certificate in PEM: ${bad.join(', ')}`,
-            fix: 'Correct NODE_EXTRA_CA_CERTS or SSL_CERT_FILE where the daemon starts.',
-          },
+        ? ok(`trusted beside the machine's: ${certificates.join(', ')}`)
+        : warning(`no certificate in PEM: ${bad.join(', ')}`, fix),
     );
+  }
   return findings;
 }
 

@@ -4,18 +4,17 @@ import { mkdirSync, mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import { ToolError } from '../../base/errors.ts';
 import { Overlay } from '../../sandbox/command/overlay.ts';
-import type { DoctorFinding } from './machine.ts';
+import { type DoctorFinding, findingsOf } from './machine.ts';
 
 /** `parent` is a folder on the disk of the state directory. */
 export function judgePreviews(parent: string): DoctorFinding {
-  const id = 'previews';
+  const { ok, warning } = findingsOf('previews');
   try {
     mountIn(parent);
-    return { id, status: 'ok', found: 'commands can be previewed' };
+    return ok('commands can be previewed');
   } catch (error) {
-    const found = `commands can't be previewed: ${reasonOf(error)}`;
     const fix = 'Use Linux 5.11 or newer, and a state directory that is no overlay: in a container, a volume.';
-    return { id, status: 'warning', found, fix };
+    return warning(`commands can't be previewed: ${reasonOf(error)}`, fix);
   }
 }
 
