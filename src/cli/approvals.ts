@@ -6,7 +6,7 @@ import { coveredBy, heldIn, holdsUntil } from '../store/approvals/grant-words.ts
 import { agentOf, folderOf, leftOf, titleText } from '../store/approvals/question-words.ts';
 import type { Answer } from '../wire/protocol/answers.ts';
 import { idOf } from './ids.ts';
-import { EXIT, print, printJson, printRows, say, toJson, UsageError } from './output.ts';
+import { EXIT, type JsonFlag, print, printJson, printRows, say, toJson, UsageError } from './output.ts';
 import { notifyDesktop } from './questions/notify.ts';
 import { type PersonsAnswer, Prompt, type Terminal } from './questions/prompt.ts';
 import { toLine } from './questions/question.ts';
@@ -28,7 +28,7 @@ const QUESTIONS: readonly Column[] = [
 ];
 
 /** Lists pending approvals. Returns the exit code. */
-export async function approvalsList(client: ApprovalsClient, flags: { readonly json?: boolean }): Promise<number> {
+export async function approvalsList(client: ApprovalsClient, flags: JsonFlag): Promise<number> {
   const approvals = await listed(client);
   const nowMs = systemPowers().now();
   if (isTerminal() && !flags.json && approvals.length > 0) {
@@ -112,7 +112,7 @@ export async function approvalsDeny(
 }
 
 /** Lists remembered answers. Returns the exit code. */
-export async function approvalsGrants(client: ApprovalsClient, flags: { json?: boolean }): Promise<number> {
+export async function approvalsGrants(client: ApprovalsClient, flags: JsonFlag): Promise<number> {
   const { grants, statistics } = (await client.request('approvals.grants', {})) as {
     grants: Grant[];
     statistics: Answer<'approvals.grants'>['statistics'];

@@ -8,10 +8,10 @@ import { findUserDirs } from '../daemon/user-dirs.ts';
 import { readPolicy } from '../policy/load.ts';
 import { effectsOfBuiltin } from '../tools/registry.ts';
 import type { CliCaller } from './connect.ts';
-import { EXIT, harmless, print, printJson, say, UsageError } from './output.ts';
+import { EXIT, harmless, type JsonFlag, print, printJson, say, UsageError } from './output.ts';
 
 /** Prints the path of the config file. Returns the exit code. */
-export function configPath({ json }: { readonly json?: boolean }, { flags, env }: CliCaller): number {
+export function configPath({ json }: JsonFlag, { flags, env }: CliCaller): number {
   const { configFile } = findUserDirs(flags, env);
   if (json) printJson({ path: configFile, exists: existsSync(configFile) });
   else print(harmless(configFile));
@@ -23,11 +23,7 @@ export function configPath({ json }: { readonly json?: boolean }, { flags, env }
  * Checks a config file as `serve` would, without creating anything: keys, values, folders, the policy and those of principals. Returns the
  * exit code. Throws ConfigError, PolicyError.
  */
-export function configCheck(
-  file: string | undefined,
-  { json }: { readonly json?: boolean },
-  { flags, env, cwd }: CliCaller,
-): number {
+export function configCheck(file: string | undefined, { json }: JsonFlag, { flags, env, cwd }: CliCaller): number {
   const found = findUserDirs(flags, env);
   const dirs = file === undefined ? found : { ...found, configFile: resolve(cwd, file) };
   if (file !== undefined && !existsSync(dirs.configFile))
@@ -52,7 +48,7 @@ function load(
 }
 
 /** Shows the settings of a daemon that would be started here, and the source of each value. Returns the exit code. */
-export function configShow({ json }: { readonly json?: boolean }, { flags, env, cwd }: CliCaller): number {
+export function configShow({ json }: JsonFlag, { flags, env, cwd }: CliCaller): number {
   const dirs = findUserDirs(flags, env);
   const file = readConfigFile(dirs.configFile);
   const config = load(file, { dirs, env, cwd, flags: { state: flags.state, socket: flags.socket } });

@@ -3,7 +3,7 @@ import type { Client } from '../client/client.ts';
 import { findUserDirs } from '../daemon/user-dirs.ts';
 import { readInput } from './call/input.ts';
 import { type CliCaller, connect } from './connect.ts';
-import { EXIT, harmless, OperatorError, print, printJson, say } from './output.ts';
+import { EXIT, harmless, type JsonFlag, OperatorError, print, printJson, say } from './output.ts';
 import { paint } from './screen/table.ts';
 
 /**
@@ -60,10 +60,7 @@ async function writeRule(rule: string | undefined, { flags, env }: CliCaller): P
 }
 
 /** `ringfence policy reload`. Returns the exit code. */
-export async function policyReload(
-  client: Pick<Client, 'request'>,
-  { json }: { json?: boolean } = {},
-): Promise<number> {
+export async function policyReload(client: Pick<Client, 'request'>, { json }: JsonFlag = {}): Promise<number> {
   const { ok, problems } = await client.request('policy.reload', {});
   if (json) printJson({ ok, problems });
   else for (const problem of problems) print(harmless(problem));

@@ -7,6 +7,11 @@ export { OperatorError, UsageError } from '../base/errors.ts';
 
 export const EXIT = { OK: 0, FAILED: 1, USAGE: 2, UNREACHABLE: 3, DENIED: 4, LIMITED: 5, INTERRUPTED: 130 } as const;
 
+/** The flag of every verb: print JSON on standard output and nothing else there. */
+export interface JsonFlag {
+  readonly json?: boolean | undefined;
+}
+
 /** The name of an exit code in JSON. */
 export const codeNameOf = (exitCode: number): string =>
   Object.entries(EXIT).find(([, code]) => code === exitCode)?.[0] ?? 'FAILED';

@@ -6,14 +6,10 @@ import { decidedDifferently, differences } from '../policy/compare.ts';
 import { type ExaminedPolicy, examinePolicy, PolicyError, readPolicy } from '../policy/load.ts';
 import type { Policy } from '../policy/schema.ts';
 import { effectsOfBuiltin as effectsOf } from '../tools/registry.ts';
-import { EXIT, harmless, print, printJson, say } from './output.ts';
-
-interface PolicyFlags {
-  readonly json?: boolean;
-}
+import { EXIT, harmless, type JsonFlag, print, printJson, say } from './output.ts';
 
 /** Checks a file or a built-in policy; prints every problem with its position on stderr. */
-export async function policyCheck(nameOrPath: string, { json }: PolicyFlags = {}): Promise<number> {
+export async function policyCheck(nameOrPath: string, { json }: JsonFlag = {}): Promise<number> {
   return orRefused(json, () => {
     const { policy, files } = readPolicy(nameOrPath, { effectsOf });
     if (json) {
@@ -27,7 +23,7 @@ export async function policyCheck(nameOrPath: string, { json }: PolicyFlags = {}
 }
 
 /** Prints each example of a file's own rules and its outcome. */
-export async function policyTest(nameOrPath: string, { json }: PolicyFlags = {}): Promise<number> {
+export async function policyTest(nameOrPath: string, { json }: JsonFlag = {}): Promise<number> {
   return orRefused(json, () => {
     const { outcomes, problems } = examinePolicy(nameOrPath, { effectsOf });
     if (json) {
@@ -46,7 +42,7 @@ export async function policyTest(nameOrPath: string, { json }: PolicyFlags = {})
 }
 
 /** Prints the differences of two policies, and the examples of both that they decide differently. */
-export async function policyDiff(old: string, by: string, { json }: PolicyFlags = {}): Promise<number> {
+export async function policyDiff(old: string, by: string, { json }: JsonFlag = {}): Promise<number> {
   return orRefused(json, () => {
     const [before, after]: Policy[] = [old, by].map((it) => readPolicy(it, { effectsOf }).policy);
     const said = differences(before as Policy, after as Policy);

@@ -7,14 +7,14 @@ import { agentOf } from '../store/approvals/question-words.ts';
 import type { Answer } from '../wire/protocol/answers.ts';
 import type { runningCall } from '../wire/protocol/shapes.ts';
 import { callIdOf, shortId } from './ids.ts';
-import { EXIT, harmless, print, printJson, say } from './output.ts';
+import { EXIT, harmless, type JsonFlag, print, printJson, say } from './output.ts';
 import { type Cell, type Column, isTerminal, printTable, since, stateCell } from './screen/table.ts';
 
 type ListedCall = z.output<typeof runningCall>;
 type ListedBackground = Answer<'background.list'>['commands'][number];
 
 /** Lists running calls, then what they left running in the background, each oldest first. Returns the exit code. */
-export async function ps({ json }: { json?: boolean }, client: Pick<Client, 'request'>): Promise<number> {
+export async function ps({ json }: JsonFlag, client: Pick<Client, 'request'>): Promise<number> {
   const { calls } = (await client.request('calls.list', { everywhere: true })) as { calls: ListedCall[] };
   const { commands } = await client.request('background.list', {});
   const running = commands.filter(({ exited }) => !exited);

@@ -7,16 +7,12 @@ import { assertKnownState } from '../store/state-schema.ts';
 import { knownTokens, replaceToken, tokenPath } from '../store/tokens.ts';
 import type { Answer } from '../wire/protocol/answers.ts';
 import { type CliCaller, connect, userDirsOf } from './connect.ts';
-import { CliError, EXIT, harmless, OperatorError, print, printJson, say } from './output.ts';
+import { CliError, EXIT, harmless, type JsonFlag, OperatorError, print, printJson, say } from './output.ts';
 
 /**
  * Creates new tokens, for all names if none is given: through the running daemon, otherwise in its state directory. Returns the exit code.
  */
-export async function tokenRotate(
-  names: readonly string[],
-  { json }: { readonly json?: boolean },
-  caller: CliCaller,
-): Promise<number> {
+export async function tokenRotate(names: readonly string[], { json }: JsonFlag, caller: CliCaller): Promise<number> {
   const { stateDir } = userDirsOf(caller.flags, caller.env);
   const { rotated, sessionsEnded } = (await byDaemon(names, caller)) ?? offline(names, stateDir);
   const files = rotated.map((name) => ({ name, path: tokenPath(stateDir, name) }));

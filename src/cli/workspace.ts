@@ -5,10 +5,10 @@ import { readAdded, writeAdded } from '../daemon/config/added.ts';
 import { checkWorkspace, readConfigFile } from '../daemon/config.ts';
 import { findUserDirs, makeStateDir } from '../daemon/user-dirs.ts';
 import type { CliCaller } from './connect.ts';
-import { EXIT, harmless, OperatorError, print, printJson, say } from './output.ts';
+import { EXIT, harmless, type JsonFlag, OperatorError, print, printJson, say } from './output.ts';
 
 /** Adds a workspace. Returns the exit code. */
-export function workspaceAdd(folder: string, { json }: { json?: boolean }, { flags, env, cwd }: CliCaller): number {
+export function workspaceAdd(folder: string, { json }: JsonFlag, { flags, env, cwd }: CliCaller): number {
   const dirs = findUserDirs(flags, env);
   makeStateDir(dirs.stateDir);
   const real = checkWorkspace(resolve(cwd, folder), { dirs });
@@ -21,7 +21,7 @@ export function workspaceAdd(folder: string, { json }: { json?: boolean }, { fla
 }
 
 /** Removes a workspace; open sessions there continue. Returns the exit code. */
-export function workspaceRemove(folder: string, { json }: { json?: boolean }, { flags, env, cwd }: CliCaller): number {
+export function workspaceRemove(folder: string, { json }: JsonFlag, { flags, env, cwd }: CliCaller): number {
   const dirs = findUserDirs(flags, env);
   const path = resolve(cwd, folder);
   const added = readAdded(dirs);
@@ -38,7 +38,7 @@ export function workspaceRemove(folder: string, { json }: { json?: boolean }, { 
 }
 
 /** Lists the workspaces. Returns the exit code. */
-export function workspaceList({ json }: { json?: boolean }, { flags, env }: CliCaller): number {
+export function workspaceList({ json }: JsonFlag, { flags, env }: CliCaller): number {
   const dirs = findUserDirs(flags, env);
   const { workspaces } = readConfigFile(dirs.configFile);
   const all = [

@@ -4,11 +4,8 @@ import { showBlock, showLine } from '../../base/text/shown-text.ts';
 import type { Client } from '../../client/client.ts';
 import type { ListedTask, ShownTask } from '../../services/agents/task-store.ts';
 import { idOf, shortId } from '../ids.ts';
-import { EXIT, print, printJson, printRows, say } from '../output.ts';
+import { EXIT, type JsonFlag, print, printJson, printRows, say } from '../output.ts';
 
-interface Flags {
-  readonly json?: boolean;
-}
 type TasksClient = Pick<Client, 'request'>;
 
 /** Most lines of one text of a transcript. */
@@ -16,13 +13,13 @@ const LINES_MAX = 40;
 const PROMPT_CHARS_MAX = 80;
 
 /** Lists tasks, the newest first. Returns the exit code. */
-export async function tasksList({ json, limit }: Flags & { limit?: number }, client: TasksClient): Promise<number> {
+export async function tasksList({ json, limit }: JsonFlag & { limit?: number }, client: TasksClient): Promise<number> {
   const tasks = await listed(client, limit);
   return printRows(tasks, json, 'no tasks were delegated', (it) => showLine(lineOf(it)));
 }
 
 /** Prints a task with its transcript. Returns the exit code. */
-export async function tasksShow(id: string, { json }: Flags, client: TasksClient): Promise<number> {
+export async function tasksShow(id: string, { json }: JsonFlag, client: TasksClient): Promise<number> {
   const taskId = await taskIdOf(id, client);
   const task = await client.request('tasks.show', { taskId });
   if (json) printJson(task);
@@ -31,7 +28,7 @@ export async function tasksShow(id: string, { json }: Flags, client: TasksClient
 }
 
 /** Cancels a task. Returns the exit code: 1 if it does not run. */
-export async function tasksCancel(id: string, { json }: Flags, client: TasksClient): Promise<number> {
+export async function tasksCancel(id: string, { json }: JsonFlag, client: TasksClient): Promise<number> {
   const taskId = await taskIdOf(id, client);
   const { cancelled } = await client.request('tasks.cancel', { taskId });
   if (json) printJson({ taskId, cancelled });

@@ -3,7 +3,7 @@ import type { AuditRecord } from '../../store/audit/entry.ts';
 import { type ExportFormat, toExportLine } from '../../store/audit/export.ts';
 import { type AuditFilter, isInstant } from '../../store/audit/query.ts';
 import type { Pruned, Verification } from '../../store/audit/verify.ts';
-import { EXIT, harmless, print, printJson, say, UsageError } from '../output.ts';
+import { EXIT, harmless, type JsonFlag, print, printJson, say, UsageError } from '../output.ts';
 
 /** A connection with the operator role. */
 export type AuditClient = Pick<Client, 'request'>;
@@ -44,7 +44,7 @@ export function toFilter({ limit = LIMIT, json: _, callId, ...filter }: AuditQue
 }
 
 /** `ringfence audit verify`. Returns 0 if the log is intact, 1 if not. */
-export async function auditVerify(client: AuditClient, flags: { readonly json?: boolean } = {}): Promise<number> {
+export async function auditVerify(client: AuditClient, flags: JsonFlag = {}): Promise<number> {
   const it = await client.request('audit.verify', {});
   if (flags.json) printJson(it);
   else if (it.ok) {

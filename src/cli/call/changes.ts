@@ -4,14 +4,14 @@
  */
 import type { Answer } from '../../wire/protocol/answers.ts';
 import { type CliCaller, connect } from '../connect.ts';
-import { EXIT, harmless, print, printJson, say } from '../output.ts';
+import { EXIT, harmless, type JsonFlag, print, printJson, say } from '../output.ts';
 
 type Quarantine = Answer<'session.quarantine'>;
 
 /** Lists them, or decides about paths. Returns the exit code. */
 export async function changes(
   decision: { readonly keep?: readonly string[]; readonly drop?: readonly string[] },
-  { json }: { json?: boolean },
+  { json }: JsonFlag,
   caller: CliCaller,
 ): Promise<number> {
   const flags = { ...caller.flags, workspace: caller.flags.workspace ?? caller.cwd };

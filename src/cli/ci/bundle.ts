@@ -17,19 +17,15 @@ import { collectBundle, unpackBundle } from '../../policy/bundle/collect.ts';
 import { PolicyError, readPolicy } from '../../policy/load.ts';
 import { effectsOfBuiltin as effectsOf } from '../../tools/registry.ts';
 import type { CliCaller } from '../connect.ts';
-import { harmless, printJson, say } from '../output.ts';
+import { harmless, type JsonFlag, printJson, say } from '../output.ts';
 import { orRefused } from '../policy.ts';
 import { readPolicyText } from './job-policy.ts';
 import { readKey } from './keys.ts';
 
-interface BundleFlags {
-  readonly json?: boolean | undefined;
-}
-
 /** Writes the bundle of a policy file, which must be valid, to standard output or to `output`. */
 export async function bundleBuild(
   file: string,
-  { output, json }: BundleFlags & { readonly output?: string },
+  { output, json }: JsonFlag & { readonly output?: string },
   { cwd }: CliCaller,
 ): Promise<number> {
   return orRefused(json, async () => {
@@ -45,7 +41,7 @@ export async function bundleBuild(
 /** Adds the signature of an ed25519 private key in PEM to a bundle file. */
 export async function bundleSign(
   file: string,
-  { key, json }: BundleFlags & { readonly key: string },
+  { key, json }: JsonFlag & { readonly key: string },
   { cwd }: CliCaller,
 ): Promise<number> {
   return orRefused(json, () => {
@@ -59,7 +55,7 @@ export async function bundleSign(
 /** Checks that a bundle is whole, valid here, and signed by the owner of a public key if one is given. */
 export async function bundleVerify(
   file: string,
-  { key, json }: BundleFlags & { readonly key?: string },
+  { key, json }: JsonFlag & { readonly key?: string },
   { cwd }: CliCaller,
 ): Promise<number> {
   return orRefused(json, () => {
@@ -84,7 +80,7 @@ function read(path: string): PolicyBundle {
   return readBundle(text, path, limits);
 }
 
-function tell({ entry, files, digest, signatures }: PolicyBundle, { json }: BundleFlags): void {
+function tell({ entry, files, digest, signatures }: PolicyBundle, { json }: JsonFlag): void {
   const names = Object.keys(files);
   if (json) printJson({ ok: true, entry, files: names, digest, keys: signatures.map((it) => it.key) });
   else say(harmless(`${entry}: ${names.length} files, ${signatures.length} signatures, digest ${digest}`));

@@ -16,14 +16,20 @@ import { databaseName, databaseSchema, toSource } from '../../services/databases
 import { assertKnownState } from '../../store/state-schema.ts';
 import { type DatabaseSource, isServer } from '../../tools/context/databases.ts';
 import { type CliCaller, connect, userDirsOf } from '../connect.ts';
-import { EXIT, exitCodeOf, harmless, OperatorError, print, printJson, say, UsageError } from '../output.ts';
+import {
+  EXIT,
+  exitCodeOf,
+  harmless,
+  type JsonFlag,
+  OperatorError,
+  print,
+  printJson,
+  say,
+  UsageError,
+} from '../output.ts';
 import { showRows } from './query.ts';
 
-interface DatabaseFlags {
-  readonly json?: boolean;
-}
-
-export interface DatabaseAddFlags extends DatabaseFlags {
+export interface DatabaseAddFlags extends JsonFlag {
   readonly kind: string;
   readonly path?: string;
   readonly host?: string;
@@ -75,7 +81,7 @@ export function connectionsOf({ stateDir, configFile }: Pick<UserDirs, 'stateDir
 }
 
 /** Lists all connections. Returns the exit code: 1 if one can't be used. */
-export function databaseList({ json }: DatabaseFlags, { flags, env }: CliCaller): number {
+export function databaseList({ json }: JsonFlag, { flags, env }: CliCaller): number {
   const dirs = userDirsOf(flags, env);
   assertKnownState(dirs.stateDir);
   const rows = connectionsOf(dirs);
@@ -87,7 +93,7 @@ export function databaseList({ json }: DatabaseFlags, { flags, env }: CliCaller)
 }
 
 /** Asks the daemon for the tables of a connection. Returns the exit code. */
-export async function databaseCheck(name: string, { json }: DatabaseFlags, caller: CliCaller): Promise<number> {
+export async function databaseCheck(name: string, { json }: JsonFlag, caller: CliCaller): Promise<number> {
   await using client: Client = await connect(caller);
   const result = await client.call('database_schema' as string, { connection: name });
   if (json) printJson(result);
@@ -96,7 +102,7 @@ export async function databaseCheck(name: string, { json }: DatabaseFlags, calle
 }
 
 /** Removes a stored connection. Returns the exit code. */
-export function databaseRemove(name: string, { json }: DatabaseFlags, { flags, env }: CliCaller): number {
+export function databaseRemove(name: string, { json }: JsonFlag, { flags, env }: CliCaller): number {
   const { stateDir, configFile } = userDirsOf(flags, env);
   assertKnownState(stateDir);
   if (databaseName.safeParse(name).success && removeDatabase(stateDir, name)) {

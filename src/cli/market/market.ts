@@ -19,7 +19,7 @@ import type { PinnedFiles } from '../../services/pinned/pin-folder.ts';
 import { toPackageSettings } from '../../tools/package/settings.ts';
 import { similarTo } from '../../tools/package/similar-names.ts';
 import { userDirsOf } from '../connect.ts';
-import { EXIT, harmless, OperatorError, print, printJson, say, UsageError } from '../output.ts';
+import { EXIT, harmless, type JsonFlag, OperatorError, print, printJson, say, UsageError } from '../output.ts';
 import { askPerson } from '../own-files.ts';
 import { kinds } from './kinds.ts';
 import type { MarketCaller, PackageKind } from './package-kind.ts';
@@ -36,7 +36,7 @@ export interface InstallFlags {
 export async function marketSearch(
   kind: MarketKind,
   words: readonly string[],
-  { json }: { readonly json?: boolean },
+  { json }: JsonFlag,
   caller: MarketCaller,
 ): Promise<number> {
   const found = await search(kind, words, optionsOf(caller));

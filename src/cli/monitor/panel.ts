@@ -7,7 +7,7 @@ import { showLine } from '../../base/text/shown-text.ts';
 import type { Client } from '../../client/client.ts';
 import { type Environment, findUserDirs } from '../../daemon/user-dirs.ts';
 import type { Answer } from '../../wire/protocol/answers.ts';
-import { EXIT, print, printJson, printRows, say, UsageError } from '../output.ts';
+import { EXIT, type JsonFlag, print, printJson, printRows, say, UsageError } from '../output.ts';
 
 type Requests = Pick<Client, 'request'>;
 
@@ -67,7 +67,7 @@ export async function openInBrowser(url: string, file: string, env: Environment)
 }
 
 /** Lists the pages that are signed in, oldest first. Returns the exit code. */
-export async function panelSessions({ json }: { json?: boolean }, client: Requests): Promise<number> {
+export async function panelSessions({ json }: JsonFlag, client: Requests): Promise<number> {
   const { sessions } = await client.request('panel.sessions', {});
   return printRows(sessions, json, 'no page is signed in', (it) => showLine(lineOf(it)));
 }
@@ -76,7 +76,7 @@ const lineOf = ({ id, signedInAt, usedAt, connections }: Answer<'panel.sessions'
   `${id}  since ${signedInAt}  ${connections > 0 ? 'connected' : `last used ${usedAt}`}`;
 
 /** Signs a page out. Returns the exit code: 1 if there is none with this id. */
-export async function panelRevoke(id: string, { json }: { json?: boolean }, client: Requests): Promise<number> {
+export async function panelRevoke(id: string, { json }: JsonFlag, client: Requests): Promise<number> {
   const { revoked } = await client.request('panel.revoke', { id });
   if (json) printJson({ id, revoked });
   else

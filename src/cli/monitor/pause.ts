@@ -4,7 +4,7 @@ import { folderName, showLine } from '../../base/text/shown-text.ts';
 import type { Client } from '../../client/client.ts';
 import { agentOf } from '../../store/approvals/question-words.ts';
 import { idOf } from '../ids.ts';
-import { EXIT, printJson, say } from '../output.ts';
+import { EXIT, type JsonFlag, printJson, say } from '../output.ts';
 import type { Status } from '../status.ts';
 
 type Requests = Pick<Client, 'request'>;
@@ -30,11 +30,7 @@ export async function pause(
 }
 
 /** Lets calls of an agent begin again, or those of all agents that are not paused alone. Returns the exit code. */
-export async function resume(
-  agent: string | undefined,
-  { json }: { json?: boolean },
-  client: Requests,
-): Promise<number> {
+export async function resume(agent: string | undefined, { json }: JsonFlag, client: Requests): Promise<number> {
   const answer = await client.request('gateway.resume', await sessionOf(agent, client));
   if (json) printJson(answer);
   say(answer.wasPaused ? 'calls begin again' : 'it was not paused');

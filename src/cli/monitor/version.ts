@@ -1,7 +1,7 @@
 /** `ringfence version`: versions of this program and of a running daemon. */
 import { version } from '../../base/runtime.ts';
 import { type CliCaller, connect } from '../connect.ts';
-import { CliError, EXIT, print, printJson, say } from '../output.ts';
+import { CliError, EXIT, type JsonFlag, print, printJson, say } from '../output.ts';
 
 interface RunningDaemon {
   readonly version: string;
@@ -9,7 +9,7 @@ interface RunningDaemon {
 }
 
 /** Prints the versions without starting a daemon. Returns the exit code. */
-export async function tellVersion({ json }: { json?: boolean }, caller: CliCaller): Promise<number> {
+export async function tellVersion({ json }: JsonFlag, caller: CliCaller): Promise<number> {
   const daemon = await versionOfDaemon(caller);
   if (json) printJson({ version, node: process.versions.node, daemon });
   else {

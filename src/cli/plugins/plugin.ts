@@ -14,15 +14,11 @@ import { toolNameOf } from '../../services/plugins/toolset.ts';
 import { assertKnownState } from '../../store/state-schema.ts';
 import { builtinToolset } from '../../tools/registry.ts';
 import { type CliCaller, connect, userDirsOf } from '../connect.ts';
-import { EXIT, harmless, print, printJson } from '../output.ts';
+import { EXIT, harmless, type JsonFlag, print, printJson } from '../output.ts';
 import { assertHash, listPins, removePin } from '../state/pins.ts';
 
-interface PluginFlags {
-  readonly json?: boolean;
-}
-
 /** Checks whether a folder holds a valid plugin, and shows what it asks for. Returns the exit code. */
-export async function pluginCheck(folder: string, { json }: PluginFlags): Promise<number> {
+export async function pluginCheck(folder: string, { json }: JsonFlag): Promise<number> {
   const plugin = await examined(folder);
   if (json) printJson(toShown(plugin));
   else show(plugin);
@@ -32,7 +28,7 @@ export async function pluginCheck(folder: string, { json }: PluginFlags): Promis
 /** Copies a plugin into the state directory, replacing one with the same name. Returns the exit code. */
 export async function pluginAdd(
   folder: string,
-  { json, sha256 }: PluginFlags & { sha256?: string },
+  { json, sha256 }: JsonFlag & { sha256?: string },
   { stateDir, nowMs }: { stateDir: string; nowMs: number },
 ): Promise<number> {
   const plugin = await examined(folder);
@@ -52,7 +48,7 @@ export async function pluginAdd(
 }
 
 /** Lists the pinned plugins. Returns the exit code: 1 if one of them is refused. */
-export async function pluginList({ json }: PluginFlags, stateDir: string): Promise<number> {
+export async function pluginList({ json }: JsonFlag, stateDir: string): Promise<number> {
   assertKnownState(stateDir);
   const pins = pinnedPlugins(stateDir, limits);
   return listPins(pins, json, {
@@ -62,13 +58,13 @@ export async function pluginList({ json }: PluginFlags, stateDir: string): Promi
   });
 }
 
-export async function pluginRemove(name: string, { json }: PluginFlags, stateDir: string): Promise<number> {
+export async function pluginRemove(name: string, { json }: JsonFlag, stateDir: string): Promise<number> {
   assertKnownState(stateDir);
   return removePin(pinnedPlugins(stateDir, limits), 'plugin', name, json);
 }
 
 /** Pins a composed batch or program as a tool; its file is a batch file with `description` and `inputs`. Returns the exit code. */
-export async function pluginSave(client: Client, file: string, name: string, { json }: PluginFlags): Promise<number> {
+export async function pluginSave(client: Client, file: string, name: string, { json }: JsonFlag): Promise<number> {
   const composed = parseJson(readFileSync(file, 'utf8'));
   const saved = (await client.request('plugins.save', { name, composed })) as { tool: string; version: string };
   if (json) printJson(saved);
@@ -77,7 +73,7 @@ export async function pluginSave(client: Client, file: string, name: string, { j
 }
 
 /** Calls a plugin's tools with their examples, as an agent in the current folder would. Returns the exit code. */
-export async function pluginTest(name: string, { json }: PluginFlags, caller: CliCaller): Promise<number> {
+export async function pluginTest(name: string, { json }: JsonFlag, caller: CliCaller): Promise<number> {
   const { manifest } = readPin(pinnedPlugins(userDirsOf(caller.flags, caller.env).stateDir, limits), name, limits);
   await using client = await connect(caller);
   const outcomes: { tool: string; example: number; problem?: string }[] = [];

@@ -2,7 +2,7 @@
 
 import { showLine } from '../../base/text/shown-text.ts';
 import type { ProvidedTool, ProviderInfo } from '../../services/providers/providers.ts';
-import { EXIT, print, printJson, say, UsageError } from '../output.ts';
+import { EXIT, type JsonFlag, print, printJson, say, UsageError } from '../output.ts';
 
 /** The part of a client that providers need. */
 export interface ProvidersClient {
@@ -13,7 +13,7 @@ export interface ProvidersClient {
 export async function providersList(
   client: ProvidersClient,
   name: string | undefined,
-  flags: { json?: boolean },
+  flags: JsonFlag,
 ): Promise<number> {
   const all = await listed(client);
   const shown = name === undefined ? all : [find(all, name)];
@@ -31,7 +31,7 @@ export async function providersAccept(
   client: ProvidersClient,
   name: string,
   seen: readonly string[],
-  { json }: { json?: boolean } = {},
+  { json }: JsonFlag = {},
 ): Promise<number> {
   const waiting = find(await listed(client), name).tools.filter(isPending);
   if (seen.length === 0) {
@@ -64,7 +64,7 @@ const commandOf = (name: string, tools: readonly ProvidedTool[]): string =>
   showLine(`ringfence providers accept ${name} ${tools.map(markOf).join(' ')}`);
 
 /** Checks that all providers run and that no tool waits for a person. Returns the exit code: 1 if not. */
-export async function providersCheck(client: ProvidersClient, { json }: { json?: boolean } = {}): Promise<number> {
+export async function providersCheck(client: ProvidersClient, { json }: JsonFlag = {}): Promise<number> {
   const wrong = (await listed(client)).filter((it) => it.pending > 0 || !['ready', 'idle'].includes(it.state));
   if (json) printJson({ ok: wrong.length === 0, wrong });
   else for (const it of wrong) show(it, false);

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { skeletonsFolder, version } from '../../base/runtime.ts';
 import type { CliCaller } from '../connect.ts';
-import { EXIT, harmless, OperatorError, print, printJson, UsageError } from '../output.ts';
+import { EXIT, harmless, type JsonFlag, OperatorError, print, printJson, UsageError } from '../output.ts';
 
 export type SkeletonKind = 'tool' | 'plugin' | 'connector';
 
@@ -21,7 +21,7 @@ const ADD: Record<SkeletonKind, (name: string) => string> = {
 export function createSkeleton(
   kind: SkeletonKind,
   name: string,
-  { json }: { readonly json?: boolean },
+  { json }: JsonFlag,
   { cwd }: Pick<CliCaller, 'cwd'>,
 ): number {
   if (!/^[a-z][a-z0-9]*(_[a-z0-9]+)*$/.test(name) || name.length > NAME_CHARS_MAX)

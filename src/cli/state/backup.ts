@@ -22,14 +22,10 @@ import { acquireLock } from '../../store/database.ts';
 import { ABOUT, FORMAT, packState, unpackState } from '../../store/state-archive.ts';
 import { SchemaError, schemaVersion } from '../../store/state-schema.ts';
 import type { CliCaller } from '../connect.ts';
-import { EXIT, harmless, print, printJson, UsageError } from '../output.ts';
-
-interface BackupFlags {
-  readonly json?: boolean;
-}
+import { EXIT, harmless, type JsonFlag, print, printJson, UsageError } from '../output.ts';
 
 /** Writes the state directory to a new file that only its owner can read. Returns the exit code. */
-export async function backup(file: string, { json }: BackupFlags, { flags, env, cwd }: CliCaller): Promise<number> {
+export async function backup(file: string, { json }: JsonFlag, { flags, env, cwd }: CliCaller): Promise<number> {
   const { stateDir } = findUserDirs(flags, env);
   const path = resolve(cwd, file);
   if (existsSync(path)) throw new UsageError(`${harmless(path)} exists; choose another name`);
@@ -47,7 +43,7 @@ export async function backup(file: string, { json }: BackupFlags, { flags, env, 
 }
 
 /** Replaces the state directory by a backup; the old one is kept beside it. Returns the exit code. */
-export async function restore(file: string, { json }: BackupFlags, { flags, env, cwd }: CliCaller): Promise<number> {
+export async function restore(file: string, { json }: JsonFlag, { flags, env, cwd }: CliCaller): Promise<number> {
   const { stateDir } = findUserDirs(flags, env);
   const path = resolve(cwd, file);
   if (!existsSync(path)) throw new UsageError(`there is no file ${harmless(path)}`);

@@ -3,7 +3,7 @@ import { lstatSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { findUserDirs } from '../../daemon/user-dirs.ts';
 import type { CliCaller } from '../connect.ts';
-import { EXIT, harmless, print, printJson, UsageError } from '../output.ts';
+import { EXIT, harmless, type JsonFlag, print, printJson, UsageError } from '../output.ts';
 
 /** What the entries of the state directory are for; docs/how-to/operations.md has their limits. */
 const PARTS: readonly { readonly part: string; readonly names: RegExp }[] = [
@@ -25,7 +25,7 @@ interface Room {
 }
 
 /** Prints the largest part first; nothing is changed. Returns the exit code. */
-export function stateDu({ json }: { readonly json?: boolean }, { flags, env }: CliCaller): number {
+export function stateDu({ json }: JsonFlag, { flags, env }: CliCaller): number {
   const { stateDir } = findUserDirs(flags, env);
   const rooms = new Map<string, Room>();
   for (const name of entriesOf(stateDir)) {

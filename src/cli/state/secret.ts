@@ -19,11 +19,17 @@ import {
 import { hostOf } from '../../services/secrets/secrets.ts';
 import { assertKnownState } from '../../store/state-schema.ts';
 import { type CliCaller, userDirsOf } from '../connect.ts';
-import { EXIT, harmless, OperatorError, print, printJson, printRows, say, UsageError } from '../output.ts';
-
-interface SecretFlags {
-  readonly json?: boolean;
-}
+import {
+  EXIT,
+  harmless,
+  type JsonFlag,
+  OperatorError,
+  print,
+  printJson,
+  printRows,
+  say,
+  UsageError,
+} from '../output.ts';
 
 /** Length below which a secret could not be told from other text in an answer. */
 const CHARS_MIN = 8;
@@ -31,7 +37,7 @@ const CHARS_MIN = 8;
 /** Stores what standard input holds, or what a person types without it being shown. Returns the exit code. */
 export async function secretSet(
   name: string,
-  { json, host }: SecretFlags & { readonly host?: readonly string[] },
+  { json, host }: JsonFlag & { readonly host?: readonly string[] },
   { flags, env }: CliCaller,
 ): Promise<number> {
   assertName(name);
@@ -51,7 +57,7 @@ export async function secretSet(
 }
 
 /** Lists names, places and hosts; never a value. Returns the exit code. */
-export function secretList({ json }: SecretFlags, { flags, env }: CliCaller): number {
+export function secretList({ json }: JsonFlag, { flags, env }: CliCaller): number {
   const { stateDir, configFile } = userDirsOf(flags, env);
   const commands = Object.keys(readConfigFile(configFile).secrets ?? {});
   const rows = shownSecrets(stateDir, commands);
@@ -60,7 +66,7 @@ export function secretList({ json }: SecretFlags, { flags, env }: CliCaller): nu
 }
 
 /** Removes a secret from the state directory. Returns the exit code. */
-export function secretRemove(name: string, { json }: SecretFlags, { flags, env }: CliCaller): number {
+export function secretRemove(name: string, { json }: JsonFlag, { flags, env }: CliCaller): number {
   assertName(name);
   const { stateDir } = userDirsOf(flags, env);
   assertKnownState(stateDir);

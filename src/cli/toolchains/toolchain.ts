@@ -17,22 +17,24 @@ import {
 } from '../../services/toolchains/npm-packages.ts';
 import { sourcesOf } from '../../tools/terminal/program-packages.ts';
 import { type CliCaller, userDirsOf } from '../connect.ts';
-import { EXIT, harmless, OperatorError, print, printJson, printRows, say, UsageError } from '../output.ts';
-
-interface ToolchainFlags {
-  readonly json?: boolean;
-}
+import {
+  EXIT,
+  harmless,
+  type JsonFlag,
+  OperatorError,
+  print,
+  printJson,
+  printRows,
+  say,
+  UsageError,
+} from '../output.ts';
 
 const NEXT = 'commands find it from now on';
 
 /** Fetches a toolchain from an npm registry, checks its hash and installs it; runs none of its scripts. Returns the exit code. */
 export async function toolchainAdd(
   wanted: string,
-  {
-    json,
-    registry = NPM_REGISTRY,
-    integrity,
-  }: ToolchainFlags & { readonly registry?: string; readonly integrity?: string },
+  { json, registry = NPM_REGISTRY, integrity }: JsonFlag & { readonly registry?: string; readonly integrity?: string },
   { flags, env }: CliCaller,
 ): Promise<number> {
   const { name, version } = parse(wanted);
@@ -55,7 +57,7 @@ export async function toolchainAdd(
 /** Tells which package `toolchain add` would install now, and which installed versions it would remove. Returns the exit code. */
 export async function toolchainResolve(
   wanted: string,
-  { json, registry = NPM_REGISTRY }: ToolchainFlags & { readonly registry?: string },
+  { json, registry = NPM_REGISTRY }: JsonFlag & { readonly registry?: string },
   { flags, env }: CliCaller,
 ): Promise<number> {
   const { name, version } = parse(wanted);
@@ -68,14 +70,14 @@ export async function toolchainResolve(
 }
 
 /** Lists the installed toolchains. Returns the exit code. */
-export function toolchainList({ json }: ToolchainFlags, { flags, env }: CliCaller): number {
+export function toolchainList({ json }: JsonFlag, { flags, env }: CliCaller): number {
   const all = installedToolchains(userDirsOf(flags, env).stateDir);
   const none = 'no toolchains are installed; install one with: ringfence toolchain add node';
   return printRows(all, json, none, (it) => `${it.name}@${it.version}  ${harmless(it.programs.join(', '))}`);
 }
 
 /** Removes a toolchain. Returns the exit code. */
-export function toolchainRemove(name: string, { json }: ToolchainFlags, { flags, env }: CliCaller): number {
+export function toolchainRemove(name: string, { json }: JsonFlag, { flags, env }: CliCaller): number {
   if (!removeToolchain(userDirsOf(flags, env).stateDir, name))
     throw new OperatorError(`no toolchain named ${harmless(name)} is installed`);
   if (json) printJson({ removed: name });

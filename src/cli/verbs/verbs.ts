@@ -4,10 +4,9 @@ import type { Client } from '../../client/client.ts';
 import type { Environment, UserDirs } from '../../daemon/user-dirs.ts';
 import type { CliCaller, ConnectFlags } from '../connect.ts';
 import type { DoctorFinding } from '../doctor/machine.ts';
-import { EXIT, UsageError } from '../output.ts';
+import { EXIT, type JsonFlag, UsageError } from '../output.ts';
 
-/** Flags of every verb: `json` asks for JSON on standard output and nothing else there. */
-export type VerbFlags = ConnectFlags & { readonly json?: boolean };
+export type VerbFlags = ConnectFlags & JsonFlag;
 
 /** What a capability adds to the command line: the default export of src/cli/NAME/verbs.ts, which `npm run gen` finds. */
 export interface CliCapability {
