@@ -6,6 +6,7 @@ import type { Policy } from '../policy/schema.ts';
 import { createProgramResolver } from '../policy/shell/programs.ts';
 import type { AuditRecord } from '../store/audit/log.ts';
 import { builtinToolset, effectsOfBuiltin } from '../tools/registry.ts';
+import { allEntries } from './audit/audit.ts';
 import { EXIT, harmless, print, printJson, say } from './output.ts';
 
 export interface BacktestFlags {
@@ -13,8 +14,6 @@ export interface BacktestFlags {
   readonly since?: string;
   readonly json?: boolean;
 }
-
-const PAGE = 1000;
 
 /**
  * `ringfence policy backtest OLD NEW`: lists recorded calls that would be decided differently. Returns 0 if there are none, 1 otherwise.
@@ -28,29 +27,14 @@ export async function policyBacktest(
     Policy,
     Policy,
   ];
+  const entries: AuditRecord[] = [];
   // Sessions may have begun long before the selected calls.
-  const sessions = await entriesOf(client, { kind: 'session' });
-  const entries = await entriesOf(client, { since: flags.since ?? '30d' });
-  const comparison = compare([...sessions, ...entries], { old, new: fresh }, home);
+  for (const filter of [{ kind: 'session' }, { since: flags.since ?? '30d' }] as const)
+    for await (const it of allEntries({ ...filter, order: 'oldest' }, client)) entries.push(it);
+  const comparison = compare(entries, { old, new: fresh }, home);
   if (flags.json) printJson(comparison);
   else printDifferences(comparison);
   return comparison.differences.length === 0 ? EXIT.OK : EXIT.FAILED;
-}
-
-async function entriesOf(client: Pick<Client, 'request'>, filter: object): Promise<AuditRecord[]> {
-  const entries: AuditRecord[] = [];
-  let cursor: string | undefined;
-  do {
-    const page = await client.request('audit.query', {
-      ...filter,
-      order: 'oldest',
-      limit: PAGE,
-      cursor,
-    });
-    for (const it of page.entries) entries.push(it);
-    cursor = page.cursor;
-  } while (cursor !== undefined);
-  return entries;
 }
 
 /** Decides each recorded call with both policies. Pure except for resolving programs. */

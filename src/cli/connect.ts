@@ -98,6 +98,21 @@ export async function connect({ flags, env, cwd, role, anywhere = false, client 
   );
 }
 
+/** A client with the operator's role in the workspace that is named, or else in the current folder. */
+export const connectOperator = ({ flags, ...caller }: CliCaller): Promise<Client> =>
+  connect({ ...caller, flags: { ...flags, workspace: flags.workspace ?? caller.cwd }, role: 'operator' });
+
+/** What an action with the operator's role gives; undefined if no daemon runs. */
+export async function ifRunning<T>(caller: CliCaller, action: (client: Client) => Promise<T>): Promise<T | undefined> {
+  try {
+    await using client = await connect({ ...caller, flags: { ...caller.flags, autostart: false }, role: 'operator' });
+    return await action(client);
+  } catch (error) {
+    if (error instanceof CliError && error.exitCode === EXIT.UNREACHABLE) return undefined;
+    throw error;
+  }
+}
+
 /** The folder that is named, or the workspace of a fleet. */
 function workspaceOf({ workspace }: ConnectFlags, cwd: string): string | undefined {
   if (workspace === undefined || isPlacedName(workspace)) return workspace;

@@ -12,13 +12,9 @@ import { EXIT, harmless, type JsonFlag, print, printJson, say } from './output.t
 export async function policyCheck(nameOrPath: string, { json }: JsonFlag = {}): Promise<number> {
   return orRefused(json, () => {
     const { policy, files } = readPolicy(nameOrPath, { effectsOf });
-    if (json) {
-      printJson({ ok: true, rules: policy.rules.length, version: policy.version, files });
-      return EXIT.OK;
-    }
+    if (json) return printJson({ ok: true, rules: policy.rules.length, version: policy.version, files });
     const from = files.length > 1 ? `, out of ${files.length} files` : '';
     print(harmless(`${nameOrPath}: ${policy.rules.length} rules${from}, version ${policy.version}`));
-    return EXIT.OK;
   });
 }
 
@@ -47,14 +43,10 @@ export async function policyDiff(old: string, by: string, { json }: JsonFlag = {
     const [before, after]: Policy[] = [old, by].map((it) => readPolicy(it, { effectsOf }).policy);
     const said = differences(before as Policy, after as Policy);
     const decided = decidedDifferently(before as Policy, after as Policy, effectsOf);
-    if (json) {
-      printJson({ differences: said, decidedDifferently: decided });
-      return EXIT.OK;
-    }
+    if (json) return printJson({ differences: said, decidedDifferently: decided });
     for (const it of said) print(harmless(`${it.what}: ${it.old ?? 'not set'} → ${it.new ?? 'not set'}`));
     for (const it of decided) print(harmless(`\`${it.example}\`: ${it.old} → ${it.new}`));
     print(`${said.length} differences, ${decided.length} examples decided differently`);
-    return EXIT.OK;
   });
 }
 
@@ -66,7 +58,7 @@ function lineOf({ at, rule, kind, text, problem }: ExaminedPolicy['outcomes'][nu
 /** Gives the exit code of an action on policies, and says why one is refused. */
 export async function orRefused(
   json: boolean | undefined,
-  action: () => number | undefined | Promise<undefined>,
+  action: () => number | void | Promise<void>,
 ): Promise<number> {
   try {
     return (await action()) ?? EXIT.OK;

@@ -6,10 +6,11 @@ import type { Client } from '../client/client.ts';
 import { type CoarseMask, describeCoarse } from '../sandbox/coarse-masks.ts';
 import type { Approval, Grant } from '../store/approvals/approval.ts';
 import { agentOf } from '../store/approvals/question-words.ts';
-import { type CliCaller, connect } from './connect.ts';
+import type { TraceStatus } from '../store/telemetry/tracer.ts';
+import { type CliCaller, connect, ifRunning } from './connect.ts';
 import { describeHealth, type NamedHealth } from './doctor/tool-health.ts';
-import { describeTraces, type TraceStatus } from './monitor/trace-line.ts';
-import { CliError, EXIT, harmless, print, printJson } from './output.ts';
+import { describeTraces } from './monitor/trace-line.ts';
+import { EXIT, harmless, print, printJson } from './output.ts';
 import { toLine } from './questions/question.ts';
 import { paint, since } from './screen/table.ts';
 import { describeUnfollowed, type UnfollowedWorkspace } from './unfollowed.ts';
@@ -162,8 +163,7 @@ function printQuestions(approvals: readonly Approval[], nowMs: number): void {
 
 /** One line for a prompt, `● 2? 1▶`: whether calls begin, what waits for the person, what runs; nothing where no daemon runs. */
 async function shortStatus(caller: CliCaller): Promise<number> {
-  try {
-    await using client = await connect({ ...caller, role: 'operator' });
+  await ifRunning(caller, async (client) => {
     const { calls, paused } = (await client.request('status', {})) as Status;
     const parts = [
       paused ? '‖' : '●',
@@ -171,9 +171,7 @@ async function shortStatus(caller: CliCaller): Promise<number> {
       ...(calls.running > 0 ? [`${calls.running}▶`] : []),
     ];
     print(paint(paused ? 'yellow' : calls.blocked > 0 ? 'bold' : 'green', parts.join(' ')));
-  } catch (error) {
-    if (!(error instanceof CliError) || error.exitCode !== EXIT.UNREACHABLE) throw error;
-  }
+  });
   return EXIT.OK;
 }
 

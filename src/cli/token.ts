@@ -6,7 +6,7 @@ import { acquireLock } from '../store/database.ts';
 import { assertKnownState } from '../store/state-schema.ts';
 import { knownTokens, replaceToken, tokenPath } from '../store/tokens.ts';
 import type { Answer } from '../wire/protocol/answers.ts';
-import { type CliCaller, connect, userDirsOf } from './connect.ts';
+import { type CliCaller, ifRunning, userDirsOf } from './connect.ts';
 import { CliError, EXIT, harmless, type JsonFlag, OperatorError, print, printJson, say } from './output.ts';
 
 /**
@@ -14,23 +14,13 @@ import { CliError, EXIT, harmless, type JsonFlag, OperatorError, print, printJso
  */
 export async function tokenRotate(names: readonly string[], { json }: JsonFlag, caller: CliCaller): Promise<number> {
   const { stateDir } = userDirsOf(caller.flags, caller.env);
-  const { rotated, sessionsEnded } = (await byDaemon(names, caller)) ?? offline(names, stateDir);
+  const { rotated, sessionsEnded } =
+    (await ifRunning(caller, (client) => client.request('tokens.rotate', { names }))) ?? offline(names, stateDir);
   const files = rotated.map((name) => ({ name, path: tokenPath(stateDir, name) }));
   if (json) printJson({ rotated: files, sessionsEnded });
   else for (const { name, path } of files) print(harmless(`${name}  ${path}`));
   say(`ended ${sessionsEnded} sessions that were opened with the old tokens`);
   return EXIT.OK;
-}
-
-/** Rotates tokens through the daemon; undefined if none runs. */
-async function byDaemon(names: readonly string[], caller: CliCaller): Promise<Answer<'tokens.rotate'> | undefined> {
-  try {
-    await using client = await connect({ ...caller, role: 'operator', flags: { ...caller.flags, autostart: false } });
-    return await client.request('tokens.rotate', { names });
-  } catch (error) {
-    if (error instanceof CliError && error.exitCode === EXIT.UNREACHABLE) return undefined;
-    throw error;
-  }
 }
 
 /** Rotates tokens in the state directory, under the lock, so that no daemon starts with the old ones. Throws OperatorError. */

@@ -4,16 +4,12 @@ import { version } from '../base/runtime.ts';
 import { type Client, RemoteError } from '../client/client.ts';
 import { type CliCaller, connect } from './connect.ts';
 import { EXIT, harmless, OperatorError, printJson, say, UsageError } from './output.ts';
+import type { Status } from './status.ts';
 
 export interface UpgradeFlags {
   /** For example `10m`. */
   readonly drain?: string;
   readonly json?: boolean;
-}
-
-interface DaemonFacts {
-  readonly pid: number;
-  readonly version: string;
 }
 
 /** Returns when the new daemon serves. Returns the exit code. */
@@ -23,7 +19,7 @@ export async function upgrade({ drain, json }: UpgradeFlags, caller: CliCaller):
   const before = await handOver(await asOperator(), params);
   // The socket is the same, so this waits until the new daemon answers.
   await using client = await asOperator();
-  const { pid, version: running } = (await client.request('status', {})) as DaemonFacts;
+  const { pid, version: running } = (await client.request('status', {})) as Status;
   if (pid !== before.successor.pid)
     throw new OperatorError(
       `the new daemon failed after the old one had closed the state; version ${running} serves (pid ${pid}): read the log for the reason`,
@@ -38,10 +34,10 @@ export async function upgrade({ drain, json }: UpgradeFlags, caller: CliCaller):
 /** Asks for the new daemon; resolves when the old one has let this client go. Throws OperatorError if there will be no new one. */
 async function handOver(client: Client, params: object) {
   await using _ = client;
-  const { version: before } = (await client.request('status', {})) as DaemonFacts;
+  const { version: before } = (await client.request('status', {})) as Status;
   const ended = client.ended;
   try {
-    const successor = (await client.request('upgrade', params)) as DaemonFacts;
+    const successor = await client.request('upgrade', params);
     say(`version ${harmless(successor.version)} is ready to take over, and waits for the calls that run`);
     await ended;
     return { version: before, successor };

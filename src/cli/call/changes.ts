@@ -3,7 +3,7 @@
  * and which ordinary files were changed that those programs run once they are called, or that agents obey.
  */
 import type { Answer } from '../../wire/protocol/answers.ts';
-import { type CliCaller, connect } from '../connect.ts';
+import { type CliCaller, connectOperator } from '../connect.ts';
 import { EXIT, harmless, type JsonFlag, print, printJson, say } from '../output.ts';
 
 type Quarantine = Answer<'session.quarantine'>;
@@ -14,8 +14,7 @@ export async function changes(
   { json }: JsonFlag,
   caller: CliCaller,
 ): Promise<number> {
-  const flags = { ...caller.flags, workspace: caller.flags.workspace ?? caller.cwd };
-  await using client = await connect({ ...caller, flags, role: 'operator' });
+  await using client = await connectOperator(caller);
   const { items, changed, done, errors } = await client.request('session.quarantine', decision);
   if (json) printJson({ items, changed, done, errors });
   else {

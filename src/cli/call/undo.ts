@@ -1,5 +1,5 @@
 import type { UndoResult } from '../../base/call.ts';
-import { type CliCaller, connect } from '../connect.ts';
+import { type CliCaller, connectOperator } from '../connect.ts';
 import { callIdOf } from '../ids.ts';
 import { EXIT, harmless, print, printJson, say, UsageError } from '../output.ts';
 
@@ -17,8 +17,7 @@ export async function undo(
 ): Promise<number> {
   if ((id !== undefined) === last)
     throw new UsageError('write either the id of a call or --last; `ringfence audit` lists the calls');
-  const flags = { ...caller.flags, workspace: caller.flags.workspace ?? caller.cwd };
-  await using client = await connect({ ...caller, flags, role: 'operator' });
+  await using client = await connectOperator(caller);
   const which = id === undefined ? { last: true } : { callId: await callIdOf(id, client) };
   const answer = await client.request('calls.undo', { ...which, force });
   if (json) printJson(answer);

@@ -1,6 +1,6 @@
 /** `ringfence doctor`: checks whether calls would run here, and says what to do otherwise. Works with or without a daemon. */
 
-import { accessSync, constants, existsSync, mkdtempSync, rmSync, statfsSync, statSync } from 'node:fs';
+import { accessSync, constants, existsSync, mkdtempDisposableSync, statfsSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { defaultLimits, type Limits } from '../../base/limits.ts';
@@ -100,24 +100,24 @@ async function probe(
   { config, dirs, limits }: { config: Config | undefined; dirs: UserDirs; limits: Limits },
   powers: Powers,
 ): Promise<Confinement> {
-  const stateDir = ownFolder(dirs.stateDir);
-  const workspaces = config?.workspaces ?? [ownFolder(tmpdir())];
-  try {
-    const { arch, platform } = process;
-    const machine = { arch, platform, version, cgroup: config?.cgroup };
-    await using sandbox = await createSandbox({ runtime, stateDir, workspaces, limits, ...machine }, powers);
-    return sandbox.confinement;
-  } finally {
-    for (const it of [stateDir, ...(config ? [] : workspaces)]) rmSync(it, { recursive: true });
-  }
+  using state = ownFolder(dirs.stateDir);
+  using workspace = ownFolder(tmpdir());
+  const { arch, platform } = process;
+  const machine = { arch, platform, version, cgroup: config?.cgroup };
+  const folders = { stateDir: state.path, workspaces: config?.workspaces ?? [workspace.path] };
+  await using sandbox = await createSandbox({ runtime, ...folders, limits, ...machine }, powers);
+  return sandbox.confinement;
 }
 
 /** A temporary folder in `parent`, or in the system's folder if `parent` is not writable or full, which another finding reports. */
-function ownFolder(parent: string): string {
+function ownFolder(parent: string) {
+  const temporary = join(tmpdir(), 'ringfence-doctor-');
   try {
-    return mkdtempSync(join(freeBytesAt(parent) < DISK_NEEDED_BYTES ? tmpdir() : parent, 'ringfence-doctor-'));
+    return mkdtempDisposableSync(
+      freeBytesAt(parent) < DISK_NEEDED_BYTES ? temporary : join(parent, 'ringfence-doctor-'),
+    );
   } catch {
-    return mkdtempSync(join(tmpdir(), 'ringfence-doctor-')); // ENOENT, EACCES, ENOSPC
+    return mkdtempDisposableSync(temporary); // ENOENT, EACCES, ENOSPC
   }
 }
 
@@ -144,12 +144,8 @@ function judgeGitCopies(why: string | undefined): DoctorFinding {
 
 /** Tries a preview's overlay where the state is. */
 function previewsAt(stateDir: string): DoctorFinding {
-  const folder = ownFolder(stateDir);
-  try {
-    return judgePreviews(folder);
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  using folder = ownFolder(stateDir);
+  return judgePreviews(folder.path);
 }
 
 function judgePolicy({ policy, limits }: Config): DoctorFinding {

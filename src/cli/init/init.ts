@@ -47,7 +47,10 @@ export async function init(flags: InitFlags, { flags: places_, env, cwd }: CliCa
     toolchains,
     pinned: findPinned(folder, toolchainsAt),
   };
-  const changes = changesFor(proposal, dirs).filter((it) => it.after !== it.before);
+  const changes = proposedFiles(dirs, {
+    policy: (text) => withProject(text, proposal),
+    config: (text) => withSettings(text, proposal, 'policy.yaml'),
+  }).filter((it) => it.after !== it.before);
   const isDone = !isNew && changes.length === 0;
   if (!flags.json) await show(proposal, { folder, changes, isDone });
   const isWritten = !isDone && !flags.print && (await mayChange(toTargets(changes, isNew, folder), flags));
@@ -114,9 +117,3 @@ export async function policySet(tool: string, level: string, { flags, env }: Cli
   }
   return EXIT.OK;
 }
-
-const changesFor = (proposal: PolicyProposal, dirs: UserDirs): ProposedFile[] =>
-  proposedFiles(dirs, {
-    policy: (text) => withProject(text, proposal),
-    config: (text) => withSettings(text, proposal, 'policy.yaml'),
-  });

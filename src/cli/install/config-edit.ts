@@ -41,6 +41,14 @@ export function readJson(text: string): Record<string, unknown> | undefined {
   return root;
 }
 
+export function readToml(text: string): Record<string, unknown> {
+  try {
+    return parseToml(text);
+  } catch (error) {
+    throw new OperatorError(`the file is not TOML: ${(error as Error).message.split('\n')[0]}`);
+  }
+}
+
 /** Formats new members as the file is indented. */
 export function formattingOf(text: string): FormattingOptions {
   const indent = /^([ \t]+)\S/m.exec(text)?.[1] ?? '  ';
@@ -61,12 +69,7 @@ function inJson(text: string, path: ConfigEntry['path'], entry: object | undefin
 
 /** Edits TOML line by line, since every TOML writer would lose the comments: the table is appended, or replaced in place. */
 function inToml(text: string, [list, name]: ConfigEntry['path'], entry: object | undefined): string {
-  let root: Record<string, unknown>;
-  try {
-    root = parseToml(text);
-  } catch (error) {
-    throw new OperatorError(`the file is not TOML: ${(error as Error).message.split('\n')[0]}`);
-  }
+  const root = readToml(text);
   const header = `[${list}.${name}]`;
   const lines = text.split('\n');
   const at = lines.findIndex((it) => it.trim().split('#')[0]?.trim() === header);

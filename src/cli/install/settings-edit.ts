@@ -1,11 +1,11 @@
 /** Changes single settings in a configuration file of another program, leaving everything else unchanged. */
 import { isDeepStrictEqual } from 'node:util';
 import { applyEdits, modify } from 'jsonc-parser';
-import { parse as parseToml, stringify as toToml } from 'smol-toml';
+import { stringify as toToml } from 'smol-toml';
 import { isRecord } from '../../base/text/values.ts';
 import { OperatorError } from '../output.ts';
 import type { Denials, Setting } from './agents.ts';
-import { formattingOf, readJson, splitMark } from './config-edit.ts';
+import { formattingOf, readJson, readToml, splitMark } from './config-edit.ts';
 
 type Format = Denials['format'];
 
@@ -46,14 +46,6 @@ function valueAt(text: string, format: Format, path: readonly string[]): unknown
     at = at[key];
   }
   return at;
-}
-
-function readToml(text: string): Record<string, unknown> {
-  try {
-    return parseToml(text);
-  } catch (error) {
-    throw new OperatorError(`the file is not TOML: ${(error as Error).message.split('\n')[0]}`);
-  }
 }
 
 /** The text with the value at a path, or without it if undefined. Throws OperatorError. */

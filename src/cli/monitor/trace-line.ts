@@ -1,8 +1,6 @@
 /** The export of traces in one line, for `status` and `doctor`. */
 import type { TraceStatus } from '../../store/telemetry/tracer.ts';
 
-export type { TraceStatus } from '../../store/telemetry/tracer.ts';
-
 export function describeTraces({ sent, rejected, failed, dropped, queued, lastError }: TraceStatus): string {
   const lost = `${dropped} dropped, ${failed} failed, ${rejected} rejected by the collector`;
   const error = lastError ? `; last error, ${lastError.at}: ${lastError.reason}` : '';

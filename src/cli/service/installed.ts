@@ -11,6 +11,7 @@ import { findUserDirs, isOursAlone, lockFile, type UserDirs } from '../../daemon
 import { lockHolder } from '../../store/database.ts';
 import { type CliCaller, connect } from '../connect.ts';
 import { CliError, EXIT, harmless, OperatorError, print, printJson, say, UsageError } from '../output.ts';
+import type { Status } from '../status.ts';
 import { upgrade } from '../upgrade.ts';
 import { movingProgram } from './stable-node.ts';
 import { createSystemd, type Systemd, show, unitState } from './systemd.ts';
@@ -128,17 +129,11 @@ export function writeUnits(
   }
 }
 
-interface Running {
-  readonly version: string;
-  readonly pid: number;
-  readonly confinement: { readonly level: string; readonly missing: readonly string[] };
-}
-
 /** Asks the daemon behind the service's socket; undefined if it does not answer. */
-async function runningDaemon({ caller, dirs }: Service): Promise<Running | undefined> {
+async function runningDaemon({ caller, dirs }: Service): Promise<Status | undefined> {
   try {
     await using client = await connect({ ...caller, flags: { autostart: false }, role: 'operator' });
-    return (await client.request('status', {})) as Running;
+    return (await client.request('status', {})) as Status;
   } catch (error) {
     if (!(error instanceof CliError)) throw error;
     say(`${harmless(error.message)} (state ${dirs.stateDir})`);
@@ -193,7 +188,7 @@ function describe(told: {
   unit: string;
   state: Readonly<Record<string, string>> | undefined;
   onDisk: string | undefined;
-  daemon: Running | undefined;
+  daemon: Status | undefined;
 }): void {
   const { unit, state, onDisk, daemon } = told;
   if (!told.installed) return print(`${unit} is not installed; to install it: ringfence service install`);

@@ -33,11 +33,12 @@ interface Step {
 }
 
 class Machine {
-  readonly #lima: string;
+  /** Path of Lima's program. */
+  readonly lima: string;
   readonly dirs: UserDirs;
 
   constructor(env: Environment) {
-    this.#lima = limaIn(env);
+    this.lima = limaIn(env);
     this.dirs = findUserDirs({}, env);
     if (existsSync(lockFile(this.dirs.stateDir)))
       throw new UsageError(
@@ -45,15 +46,10 @@ class Machine {
       );
   }
 
-  /** Path of Lima's program. */
-  get lima(): string {
-    return this.#lima;
-  }
-
   /** Runs Lima and gives what it printed. Throws OperatorError with what to do if it fails or takes too long. */
   run(args: readonly string[], { minutes, reads }: Step): string {
     if (reads !== 'quietly') say(harmless(`$ limactl ${args.join(' ')}   (at most ${minutes} min)`));
-    const { error, status, stdout, stderr } = spawnSync(this.#lima, args, {
+    const { error, status, stdout, stderr } = spawnSync(this.lima, args, {
       stdio: ['ignore', reads ? 'pipe' : 2, reads === 'quietly' ? 'pipe' : 2],
       timeout: minutes * 60_000,
       maxBuffer: OUTPUT_MAX,
