@@ -27,7 +27,6 @@ const QUESTIONS: readonly Column[] = [
   { head: 'id', style: 'dim' },
 ];
 
-/** Lists pending approvals. Returns the exit code. */
 export async function approvalsList(client: ApprovalsClient, flags: JsonFlag): Promise<number> {
   const approvals = await listed(client);
   const nowMs = systemPowers().now();
@@ -111,7 +110,6 @@ export async function approvalsDeny(
   return EXIT.OK;
 }
 
-/** Lists remembered answers. Returns the exit code. */
 export async function approvalsGrants(client: ApprovalsClient, flags: JsonFlag): Promise<number> {
   const { grants, statistics } = (await client.request('approvals.grants', {})) as {
     grants: Grant[];

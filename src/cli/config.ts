@@ -10,7 +10,6 @@ import { effectsOfBuiltin } from '../tools/registry.ts';
 import type { CliCaller } from './connect.ts';
 import { EXIT, harmless, type JsonFlag, print, printJson, say, UsageError } from './output.ts';
 
-/** Prints the path of the config file. Returns the exit code. */
 export function configPath({ json }: JsonFlag, { flags, env }: CliCaller): number {
   const { configFile } = findUserDirs(flags, env);
   if (json) printJson({ path: configFile, exists: existsSync(configFile) });

@@ -59,7 +59,6 @@ async function writeRule(rule: string | undefined, { flags, env }: CliCaller): P
   return EXIT.OK;
 }
 
-/** `ringfence policy reload`. Returns the exit code. */
 export async function policyReload(client: Pick<Client, 'request'>, { json }: JsonFlag = {}): Promise<number> {
   const { ok, problems } = await client.request('policy.reload', {});
   if (json) printJson({ ok, problems });

@@ -15,6 +15,5 @@ const WHY: Readonly<Record<string, string>> = {
   deaths: 'two daemons died while they read it; the next start of a daemon tries again',
 };
 
-/** One line of a workspace. */
 export const describeUnfollowed = ({ workspace, why }: UnfollowedWorkspace): string =>
   `${workspace} is not wholly followed: ${WHY[why] ?? why}. What commands change there can't be undone.`;

@@ -7,7 +7,6 @@ import { findUserDirs, makeStateDir } from '../daemon/user-dirs.ts';
 import type { CliCaller } from './connect.ts';
 import { EXIT, harmless, type JsonFlag, OperatorError, print, printJson, say } from './output.ts';
 
-/** Adds a workspace. Returns the exit code. */
 export function workspaceAdd(folder: string, { json }: JsonFlag, { flags, env, cwd }: CliCaller): number {
   const dirs = findUserDirs(flags, env);
   makeStateDir(dirs.stateDir);
@@ -37,7 +36,6 @@ export function workspaceRemove(folder: string, { json }: JsonFlag, { flags, env
   return EXIT.OK;
 }
 
-/** Lists the workspaces. Returns the exit code. */
 export function workspaceList({ json }: JsonFlag, { flags, env }: CliCaller): number {
   const dirs = findUserDirs(flags, env);
   const { workspaces } = readConfigFile(dirs.configFile);

@@ -50,7 +50,6 @@ type CallableName<N extends string> = N extends ToolName | AddedToolName ? N : s
 type InputOf<N extends string> = N extends ToolName ? ToolInput<N> : unknown;
 type DataOf<N extends string> = N extends ToolName ? ToolData<N> : unknown;
 
-/** Progress of a running call. */
 export type Progress =
   | { readonly kind: 'state'; readonly seq: number; readonly state: CallState }
   | { readonly kind: 'output'; readonly seq: number; readonly stream: 'stdout' | 'stderr'; readonly data: Uint8Array };

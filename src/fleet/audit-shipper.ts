@@ -74,7 +74,6 @@ export class AuditShipper implements Disposable {
     return broken === undefined ? has : undefined;
   }
 
-  /** The end of the log. */
   async #end(): Promise<LogEnd> {
     const [last] = await this.#query({ order: 'newest', limit: 1 });
     return last ? { seq: last.seq, hash: last.hash } : GENESIS;

@@ -9,7 +9,6 @@ export interface BusMessage {
 }
 
 export interface FleetLink extends AsyncDisposable {
-  /** The store of leases. */
   readonly leases: LeaseStore;
   /** Whether the bus is reached at the moment, as far as is known. */
   readonly isConnected: boolean;

@@ -7,7 +7,6 @@ import { FleetError } from './fleet-error.ts';
 import { LeaseStore } from './leases.ts';
 import { type FleetLink, Unanswered } from './link.ts';
 
-/** A pair of keys of a member. */
 export interface MemberKeys {
   readonly seed: string;
   readonly publicKey: string;

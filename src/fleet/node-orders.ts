@@ -36,7 +36,6 @@ export interface FoundCall {
   readonly result?: { readonly success: boolean; readonly data?: unknown; readonly error?: unknown };
 }
 
-/** The answer to an order. */
 export type OrderAnswer =
   | { readonly refused: string }
   /** `next`: where further questions begin, if not all fit. */

@@ -3,7 +3,7 @@ import type { ChildProcess } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { basename } from 'node:path';
-import type { ChildStatus, HostTier } from '../base/call.ts';
+import type { ChildStatus, HostStatus, HostTier } from '../base/call.ts';
 import type { Limits } from '../base/limits.ts';
 import type { Log, Powers } from '../base/powers.ts';
 import type { ConfinedProcess } from '../sandbox/confined-process.ts';
@@ -78,6 +78,19 @@ export function leafOf(pid: number): number {
 const CHILDREN_MAX = 64;
 const PROGRAM_CHARS_MAX = 40;
 
+/** The status of a host that has one thread. */
+export function singleStatus(
+  { pid, jobs }: { readonly pid: number; readonly jobs: number },
+  { tier, workspace, restarts = 0 }: Pick<HostStatus, 'tier' | 'workspace'> & { readonly restarts?: number },
+): HostStatus {
+  return { tier, workspace, pid, threads: 1, busy: jobs, rssBytes: rssOf(pid), cpuMs: 0, restarts };
+}
+
+function rssOf(pid: number): number {
+  const { privateBytes, sharedBytes } = statmOf(pid);
+  return privateBytes + sharedBytes;
+}
+
 /** The processes that a host keeps, the largest first. */
 export function childrenOf(hostPid: number): ChildStatus[] {
   const pids = threadsOf(hostPid).flatMap((it) => childrenOfThread(hostPid, it));
@@ -86,10 +99,7 @@ export function childrenOf(hostPid: number): ChildStatus[] {
     pids.push(...childrenOfThread(pids[at] as number, pids[at] as number));
   return pids
     .slice(0, CHILDREN_MAX)
-    .map((pid) => {
-      const { privateBytes, sharedBytes } = statmOf(pid);
-      return { program: programOf(pid), pid, rssBytes: privateBytes + sharedBytes };
-    })
+    .map((pid) => ({ program: programOf(pid), pid, rssBytes: rssOf(pid) }))
     .filter(({ rssBytes }) => rssBytes > 0)
     .sort((a, b) => b.rssBytes - a.rssBytes);
 }

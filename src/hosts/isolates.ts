@@ -10,6 +10,7 @@ import { statmOf } from '../sandbox/proc.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { Host, type JobEnd } from './host.ts';
 import { NO_VIEW } from './host-masks.ts';
+import { singleStatus } from './host-process.ts';
 import type { JobTerms, ProgramJob } from './job.ts';
 import type { RunOptions, RunResult } from './runs.ts';
 import { end, unlessAborted } from './shutdown.ts';
@@ -88,20 +89,7 @@ export class Isolates implements AsyncDisposable {
 
   /** Status entries, like those of tier hosts. */
   status(): HostStatus[] {
-    return [...this.#slots].map(({ host, workspace }) => {
-      const { privateBytes, sharedBytes } = statmOf(host.pid);
-      const rssBytes = privateBytes + sharedBytes;
-      return {
-        tier: 'isolate',
-        workspace,
-        pid: host.pid,
-        threads: 1,
-        busy: host.jobs,
-        rssBytes,
-        cpuMs: 0,
-        restarts: 0,
-      };
-    });
+    return [...this.#slots].map(({ host, workspace }) => singleStatus(host, { tier: 'isolate', workspace }));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

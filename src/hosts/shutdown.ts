@@ -1,4 +1,5 @@
 /** Shuts hosts down, and ends what waits for them. */
+import { addAbortListener } from 'node:events';
 import { ToolError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
 import type { JobResult, JobUsage } from './job.ts';
@@ -21,15 +22,10 @@ export async function end(host: EndableHost): Promise<void> {
 /** Waits for a promise, but rejects with the signal's reason if an abort comes first; the promise's work goes on. */
 export async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   promise.catch(() => {}); // Reported below, unless the abort came first.
-  if (signal.aborted) throw signal.reason;
+  signal.throwIfAborted();
   const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const abort = () => reject(signal.reason);
-  signal.addEventListener('abort', abort);
-  try {
-    return await Promise.race([promise, aborted]);
-  } finally {
-    signal.removeEventListener('abort', abort);
-  }
+  using _ = addAbortListener(signal, () => reject(signal.reason));
+  return await Promise.race([promise, aborted]);
 }
 
 /** The error of a call whose host died. */

@@ -51,6 +51,14 @@ export function parseNetworkEntry(entry: NetworkEntry): NetworkRule {
   return { name, ...(includesSubdomains && { includesSubdomains }), ports, private: false };
 }
 
+/** The rule for the server of a URL with http:// or https://. Throws an Error for a host that no name server could know. */
+export const ruleOfServer = ({ hostname, port, protocol }: URL, isPrivate: boolean): NetworkRule =>
+  parseNetworkEntry({
+    host: hostname,
+    port: Number(port) || (protocol === 'https:' ? 443 : 80),
+    private: isPrivate,
+  });
+
 /** Splits `host`, `host:port` or `[v6]:port`; a bare IPv6 address has no port. */
 function portOf(text: string): { host: string; port?: string | undefined } {
   const bracketed = /^\[([^\]]*)\](?::(\d{1,5}|\*))?$/.exec(text);

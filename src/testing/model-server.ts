@@ -27,7 +27,6 @@ export type ModelScript =
   | readonly ModelReply[]
   | ((request: ModelRequest, number: number) => ModelReply | Promise<ModelReply>);
 
-/** Most bytes of a request. */
 const REQUEST_BYTES_MAX = 32 * 1024 * 1024;
 const DIALECTS: Readonly<Record<string, Dialect>> = {
   '/v1/chat/completions': 'openai',

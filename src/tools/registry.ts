@@ -132,7 +132,6 @@ const isOurs = ({ name }: Pick<Tool, 'name'>): boolean => Object.hasOwn(builtinT
 const inputSchemas = new WeakMap<Tool, object>();
 const outputSchemas = new WeakMap<Tool, object>();
 
-/** JSON Schema of the input. */
 const inputSchemaOf = (tool: Tool): object =>
   shownOnce(tool, inputSchemas, () => tool.shown?.input ?? z.toJSONSchema(tool.input, { io: 'input' }));
 

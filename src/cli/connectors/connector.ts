@@ -105,7 +105,7 @@ function readTarget(target: string, flags: ConnectorFlags, cwd: string): Connect
   const files = {
     [FILE]: text,
     ...(Object.keys(choices).length > 0 && { [CHOICES]: JSON.stringify(choices) }),
-    ...(flags.ca !== undefined && { [CA]: certificatesAt(resolve(cwd, flags.ca)) }),
+    ...(flags.ca !== undefined && { [CA]: readCertificates(resolve(cwd, flags.ca), noCertificates) }),
   };
   return toConnector(files, limits, target);
 }
@@ -128,13 +128,8 @@ function toBase(text: string): string {
   throw new PinError([`--base takes an https URL without query, or http://127.0.0.1, not ${text}`]);
 }
 
-function certificatesAt(path: string): string {
-  try {
-    return readCertificates(path);
-  } catch (error) {
-    throw new PinError([`--ca takes a file with certificates in PEM: ${(error as Error).message}`]);
-  }
-}
+const noCertificates = ({ message }: Error): PinError =>
+  new PinError([`--ca takes a file with certificates in PEM: ${message}`]);
 
 /** The secrets that no host was named for yet, with the hosts of the connector. Throws PinError if one is bound elsewhere. */
 function unboundSecrets(connector: Connector, stateDir: string): [string, readonly string[]][] {

@@ -37,7 +37,6 @@ export interface DoctorFlags extends Omit<ConnectFlags, 'workspace' | 'autostart
   readonly json?: boolean;
 }
 
-/** The reported result of a probe. */
 interface ReportedProbe {
   readonly id: ProbeId;
   readonly result: Outcome;

@@ -9,7 +9,6 @@ import { EXIT, harmless, print, printJson } from '../output.ts';
 import { type KnownNode, Nodes } from './nodes.ts';
 import { type FleetFlags, folderOf } from './operator.ts';
 
-/** Lists the nodes. */
 export async function fleetNodes(flags: FleetFlags, caller: CliCaller): Promise<number> {
   await using nodes = await Nodes.connect(folderOf(flags, caller));
   const all = await nodes.look();

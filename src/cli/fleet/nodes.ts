@@ -49,7 +49,6 @@ export class Nodes implements AsyncDisposable {
     return new Nodes(folder, await connectOperator(folder), fleet);
   }
 
-  /** The name of the fleet. */
   get fleet(): string {
     return this.#roster.fleet;
   }

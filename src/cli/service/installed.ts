@@ -164,7 +164,6 @@ async function confirmLevel(service: Service): Promise<number> {
 /** The text with which a daemon reports the highest level to systemd. */
 const LEVEL_A = 'confinement level A';
 
-/** `service status`. Returns the exit code. */
 export async function serviceStatus(flags: ServiceFlags, service: Service): Promise<number> {
   const { scope, user, folder, systemd } = service;
   const files = [...filesOf(scope).keys()].filter((it) => existsSync(join(folder, it)));

@@ -6,7 +6,6 @@ import { harmless } from '../output.ts';
 import { isIncomplete } from './command-lines.ts';
 import type { KeptShell } from './kept-shell.ts';
 
-/** Lines of history at a terminal. */
 const HISTORY_LINES = 1000;
 
 /** Runs commands until the input ends, or `exit`. Returns the exit code of the last command, or that of `exit`. */

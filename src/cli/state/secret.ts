@@ -65,7 +65,6 @@ export function secretList({ json }: JsonFlag, { flags, env }: CliCaller): numbe
   return printRows(rows, json, none, ({ name, place, hosts }) => `${name}  ${place}  ${boundTo(hosts ?? undefined)}`);
 }
 
-/** Removes a secret from the state directory. Returns the exit code. */
 export function secretRemove(name: string, { json }: JsonFlag, { flags, env }: CliCaller): number {
   assertName(name);
   const { stateDir } = userDirsOf(flags, env);

@@ -69,14 +69,12 @@ export async function toolchainResolve(
   return EXIT.OK;
 }
 
-/** Lists the installed toolchains. Returns the exit code. */
 export function toolchainList({ json }: JsonFlag, { flags, env }: CliCaller): number {
   const all = installedToolchains(userDirsOf(flags, env).stateDir);
   const none = 'no toolchains are installed; install one with: ringfence toolchain add node';
   return printRows(all, json, none, (it) => `${it.name}@${it.version}  ${harmless(it.programs.join(', '))}`);
 }
 
-/** Removes a toolchain. Returns the exit code. */
 export function toolchainRemove(name: string, { json }: JsonFlag, { flags, env }: CliCaller): number {
   if (!removeToolchain(userDirsOf(flags, env).stateDir, name))
     throw new OperatorError(`no toolchain named ${harmless(name)} is installed`);

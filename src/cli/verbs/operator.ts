@@ -110,7 +110,6 @@ function addBundleVerbs(verbs: Verbs, policy: Command): void {
     .action(verbs.here(async () => (await load()).bundleVerify));
 }
 
-/** Adds `ci`. */
 export function addCiVerb(verbs: Verbs): void {
   verbs
     .addOffline('ci [command...]', 'run the command of a CI job beside a daemon of its own, and keep the record')

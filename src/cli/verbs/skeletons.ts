@@ -3,7 +3,6 @@ import type { Command } from 'commander';
 import type { SkeletonKind } from '../skeletons/skeleton.ts';
 import type { Verbs } from './verbs.ts';
 
-/** Adds `new <name>` to a group of verbs. */
 export function addNewVerb(verbs: Verbs, group: Command, kind: SkeletonKind): void {
   verbs
     .addOffline('new <name>', `write a ${kind} that works, with its test, into a new folder of that name`, group)
@@ -14,7 +13,6 @@ export function addNewVerb(verbs: Verbs, group: Command, kind: SkeletonKind): vo
     );
 }
 
-/** Adds `tool new`. */
 export function addToolVerb(verbs: Verbs): void {
   addNewVerb(verbs, verbs.addGroup('tool', 'begin a tool of your own, which is a plugin with one tool'), 'tool');
 }

@@ -1,7 +1,6 @@
 /** The verbs of the machine in which the daemon of a Mac runs; only the package `ringfence-client` has them. */
 import type { Verbs } from '../verbs/verbs.ts';
 
-/** Adds the verbs `vm …`. */
 export function addVmVerbs(verbs: Verbs): void {
   const vm = verbs.addGroup('vm', 'run the daemon in a Linux machine, on a Mac');
   const load = () => import('./vm.ts');

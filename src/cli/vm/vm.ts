@@ -181,7 +181,6 @@ function startAtLogin({ lima, dirs }: Machine, { HOME = '' }: Environment): void
   say(`${path} starts the machine when you log in; remove that file to start it yourself`);
 }
 
-/** `vm start`. Returns the exit code. */
 export function vmStart({ env }: CliCaller): number {
   const machine = new Machine(env);
   void machine.known;
@@ -191,7 +190,6 @@ export function vmStart({ env }: CliCaller): number {
   return EXIT.OK;
 }
 
-/** `vm stop`. Returns the exit code. */
 export function vmStop({ env }: CliCaller): number {
   const machine = new Machine(env);
   void machine.known;

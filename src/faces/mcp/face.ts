@@ -109,7 +109,6 @@ export class McpFace {
     for (const it of this.#connections) it.goOver();
   }
 
-  /** Ends all connections and sessions. */
   async close(reason: string): Promise<void> {
     await Promise.all([...this.#connections].map((it) => it.close()));
     await this.#shared.end(reason);

@@ -72,7 +72,6 @@ export const toErrorResult = (text: string, error?: RpcError): CallToolResult =>
   ...(error && { _meta: { 'ringfence/call': { error: { code: error.code, details: error.data } } } }),
 });
 
-/** A protocol error. */
 export function toProtocolError({ code, message, data }: RpcError): ProtocolError {
   return new ProtocolError(RPC_CODES[code], message, { code, ...data });
 }

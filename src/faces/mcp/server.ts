@@ -41,7 +41,6 @@ export interface ServerParts {
   readonly stateKey: string;
 }
 
-/** A client of the server. */
 export interface ServedClient {
   readonly era: 'legacy' | 'modern';
   /** The client's choice of tools at the time of a request. */
@@ -170,7 +169,6 @@ interface ToolRequest {
   readonly context: ServerContext;
   readonly session: McpSession;
   readonly map: MapParts;
-  /** The span of the request. */
   readonly span: SpanContext | undefined;
 }
 

@@ -37,7 +37,6 @@ export interface CallControl {
   readonly progress?: ProgressReporter | undefined;
   /** Whether the call ends as soon as a person must be asked, leaving its question open. */
   readonly parks?: boolean;
-  /** The span of the request. */
   readonly span?: SpanContext | undefined;
 }
 

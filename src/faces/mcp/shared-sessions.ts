@@ -80,7 +80,6 @@ export class SharedSessions {
     }
   }
 
-  /** Ends all sessions. */
   async end(reason: string): Promise<void> {
     const all = [...this.#sessions.values()];
     this.#sessions.clear();

@@ -47,7 +47,6 @@ export class Sealing {
     this.#openKey = keyOf(side === 'gateway' ? 'node' : 'gateway');
   }
 
-  /** Seals parts as one message. */
   seal(...parts: readonly Uint8Array[]): Uint8Array {
     const cipher = createCipheriv('aes-256-gcm', this.#sealKey, nonceOf(this.#sealed++));
     const sealed = parts.map((it) => cipher.update(it));

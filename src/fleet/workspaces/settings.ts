@@ -1,7 +1,7 @@
 /** The key `fleet` of config.yaml: which repositories a gateway of the fleet may have this node fetch, and where they go. */
 import * as z from 'zod';
 import { isInside } from '../../base/paths.ts';
-import { type NetworkLayer, parseNetworkEntry } from '../../policy/network.ts';
+import { type NetworkLayer, ruleOfServer } from '../../policy/network.ts';
 
 const pattern = z
   .string()
@@ -84,9 +84,6 @@ const isRefName = (branch: string): boolean =>
   branch.split('/').every((it) => it !== '' && !it.startsWith('.') && !it.startsWith('-') && !/\.(?:lock)?$/.test(it));
 
 function networkOf(url: string, isPrivate: boolean): NetworkLayer {
-  const { hostname, port, protocol } = new URL(url);
-  if (protocol === 'file:') return [];
-  return [
-    parseNetworkEntry({ host: hostname, port: Number(port || (protocol === 'https:' ? 443 : 80)), private: isPrivate }),
-  ];
+  const parsed = new URL(url);
+  return parsed.protocol === 'file:' ? [] : [ruleOfServer(parsed, isPrivate)];
 }

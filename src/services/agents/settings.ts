@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import { parseAddress } from '../../policy/address.ts';
 import { toolPatterns } from '../../policy/modes.ts';
-import { type NetworkLayer, parseNetworkEntry } from '../../policy/network.ts';
+import { type NetworkLayer, ruleOfServer } from '../../policy/network.ts';
 import { secretName } from '../secrets/secret-files.ts';
 import { problemOfTransport } from '../secrets/secrets.ts';
 
@@ -97,9 +97,8 @@ function problemOfHost(url: URL): string | undefined {
 }
 
 /** An address in the URL means that very server; a name may come to mean another one, which the operator may not have meant. */
-function networkOf({ hostname, port, protocol }: URL, isPrivate: boolean | undefined): NetworkLayer {
-  const host = hostname.replace(/^\[(.*)\]$/, '$1');
+function networkOf(url: URL, isPrivate: boolean | undefined): NetworkLayer {
+  const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
   const isLocal = parseAddress(host) !== undefined || host === 'localhost';
-  const entry = { host: hostname, port: Number(port) || (protocol === 'https:' ? 443 : 80) };
-  return [parseNetworkEntry({ ...entry, private: isPrivate ?? isLocal })];
+  return [ruleOfServer(url, isPrivate ?? isLocal)];
 }

@@ -25,7 +25,6 @@ export class TaskReport {
     this.#end ??= { ended, reason };
   }
 
-  /** Notes the calls of a turn. */
   add(turn: readonly TurnResult[]): void {
     for (const { result } of turn) {
       const { tool, callId, success } = result;

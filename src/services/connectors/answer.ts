@@ -50,7 +50,6 @@ function readsMembers(field: OutputField): boolean {
 /** Characters of an answer that is plain text. */
 const TEXT_CHARS = 2_000;
 
-/** The fields that an operation names. */
 export function fieldsOf(
   output: OperationFile['output'],
   answer: Pick<ServiceAnswer, 'status' | 'headers'>,

@@ -2,14 +2,13 @@
 import * as z from 'zod';
 import type { Limits } from '../../base/limits.ts';
 import { parseJson } from '../../base/text/json.ts';
-import { type NetworkLayer, type NetworkRule, parseNetworkEntry } from '../../policy/network.ts';
-import { PolicyError } from '../../policy/policy-error.ts';
-import { readBySchema } from '../../policy/yaml-problems.ts';
+import { type NetworkLayer, type NetworkRule, ruleOfServer } from '../../policy/network.ts';
 import type { Category } from '../../tools/capability.ts';
 import { PinError } from '../pinned/pin-error.ts';
 import { hashOf, type PinnedFiles } from '../pinned/pin-folder.ts';
+import { readBySchema } from '../pinned/yaml-file.ts';
 import type { NeededSecret } from '../secrets/secrets.ts';
-import { type Auth, type Billing, type ConnectorFile, connectorSchema, type OperationFile } from './file.ts';
+import { type Auth, type Billing, connectorSchema, type OperationFile } from './file.ts';
 
 /** A connector was refused; each problem begins with its position. */
 export const FILE = 'connector.yaml';
@@ -50,7 +49,7 @@ export function toConnector(files: PinnedFiles, limits: Limits, label: string): 
   const text = files[FILE] ?? '';
   if (Buffer.byteLength(text) > limits.connectorFileBytesMax)
     throw new PinError([`${label}: has more than ${limits.connectorFileBytesMax} bytes, the most that is read`]);
-  const file = fileIn(text, limits, label);
+  const { value: file } = readBySchema(text, connectorSchema, { label, limits });
   const choices = choicesSchema.parse(parseJson(files[CHOICES] ?? '{}'));
   const base = (choices.base ?? file.base)?.replace(/\/+$/, '');
   if (base === undefined)
@@ -77,24 +76,11 @@ export function toConnector(files: PinnedFiles, limits: Limits, label: string): 
   };
 }
 
-function fileIn(text: string, limits: Limits, label: string): ConnectorFile {
-  try {
-    const read = readBySchema(text, connectorSchema, { label, limits });
-    if ('problems' in read) throw new PinError(read.problems);
-    return read.value;
-  } catch (error) {
-    if (error instanceof PolicyError) throw new PinError(error.problems);
-    throw error;
-  }
-}
-
 /** The only destination of a URL's requests. Throws PinError for a host that no name server could know. */
 function networkRule(url: string, isPrivate: boolean, label: string): NetworkRule {
-  const { hostname: host, port, protocol } = new URL(url);
   try {
-    const rule = parseNetworkEntry({ host, port: Number(port) || (protocol === 'https:' ? 443 : 80) });
     // A block of one address names it, wherever it is; a name needs `private` to lead to this machine.
-    return { ...rule, private: isPrivate };
+    return ruleOfServer(new URL(url), isPrivate);
   } catch (error) {
     throw new PinError([`${label}: ${(error as Error).message}`]);
   }

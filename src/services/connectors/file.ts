@@ -67,18 +67,13 @@ const auth = z.discriminatedUnion('kind', [
 ]);
 export type Auth = z.output<typeof auth>;
 
-function problemOf(work: () => unknown): string | undefined {
-  try {
-    work();
-    return undefined;
-  } catch (error) {
-    return (error as Error).message;
-  }
-}
 const checkedBy = (parse: (text: string) => unknown) =>
   text(512).superRefine((it, context) => {
-    const message = problemOf(() => parse(it));
-    if (message !== undefined) context.addIssue({ code: 'custom', message });
+    try {
+      parse(it);
+    } catch (error) {
+      context.addIssue({ code: 'custom', message: (error as Error).message });
+    }
   });
 
 const jsonPath = checkedBy(parseJsonPath);

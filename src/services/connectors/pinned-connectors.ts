@@ -7,7 +7,6 @@ import { type Connector, toConnector } from './connector.ts';
 /** Factor for a file of certificates beside the connector's own. */
 const FILES = 2;
 
-/** The pinned connectors of a state directory. */
 export const pinnedConnectors = (stateDir: string, { connectorsMax, connectorFileBytesMax }: Limits): PinFolder =>
   new PinFolder(stateDir, {
     kind: 'connector',

@@ -5,10 +5,8 @@ import { parse } from 'yaml';
 import type { Limits } from '../../base/limits.ts';
 import { builtInFolder, readTrusted } from '../../policy/file.ts';
 
-/** The folder with a file for each preset. */
 const presetsFolder = (): string => join(dirname(builtInFolder()), 'connectors');
 
-/** Names of the presets in order. */
 export const presetNames = (): string[] =>
   readdirSync(presetsFolder())
     .flatMap((it) => /^([a-z_]+)\.yaml$/.exec(it)?.[1] ?? [])

@@ -70,7 +70,6 @@ export const toText = (value: unknown): string =>
 /** Members of templates whose value is the name of a parameter. */
 const NAMING_KEYS: readonly string[] = ['$if', '$each', '$choose'];
 
-/** Parameters that a template names. */
 export function parametersIn(template: unknown): string[] {
   if (typeof template === 'string')
     return [...template.matchAll(REFERENCE)].flatMap(([, it = '']) => (it.startsWith('input.') ? [it.slice(6)] : []));

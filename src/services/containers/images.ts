@@ -13,7 +13,6 @@ const IMAGES_MAX = 24;
 const INCOMING = '.incoming';
 const GOING = '.going';
 
-/** The folder that holds them. */
 export const imagesFolder = (stateDir: string): string => join(stateDir, 'images');
 
 /** Makes the folder; a daemon does so at its start. */

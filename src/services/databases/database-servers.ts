@@ -82,7 +82,7 @@ export class DatabaseServers implements AsyncDisposable {
     const { host, port } = source;
     const url = `https://${host.includes(':') ? `[${host}]` : host}:${port}`;
     const password = secret === undefined ? undefined : await secrets.read({ name: secret }, url);
-    const caPem = ca === undefined ? undefined : certificatesOf(ca);
+    const caPem = ca === undefined ? undefined : readCertificates(ca, unreadable);
     const login = { ...source, password, caPem };
     return new ServerProcess({ sandbox, program, login, limits, powers: this.#powers });
   }
@@ -97,11 +97,5 @@ export class DatabaseServers implements AsyncDisposable {
   }
 }
 
-/** Throws UNSUPPORTED. */
-function certificatesOf(path: string): string {
-  try {
-    return readCertificates(path);
-  } catch (cause) {
-    throw new ToolError('UNSUPPORTED', "the file with the certificates of the connection can't be read", { cause });
-  }
-}
+const unreadable = (cause: Error): ToolError =>
+  new ToolError('UNSUPPORTED', "the file with the certificates of the connection can't be read", { cause });

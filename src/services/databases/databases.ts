@@ -22,7 +22,6 @@ export class Databases {
     this.#options = options;
   }
 
-  /** All names in order. */
   get names(): string[] {
     const { stateDir, configured, limits } = this.#options;
     const all = new Set([...Object.keys(configured), ...storedDatabases(stateDir)]);

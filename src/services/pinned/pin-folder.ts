@@ -45,7 +45,6 @@ export class PinFolder {
     this.of = of;
   }
 
-  /** Names in order. */
   names(): string[] {
     return readdirSync(this.#open())
       .flatMap((it) => /^([a-z][a-z0-9_]{0,23})\.json$/.exec(it)?.[1] ?? [])

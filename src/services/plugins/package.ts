@@ -3,11 +3,10 @@ import { opendirSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Limits } from '../../base/limits.ts';
 import { FileRefusal, readBelow } from '../../policy/file.ts';
-import { PolicyError } from '../../policy/policy-error.ts';
 import { firstOf, quoteForMessage } from '../../policy/positioned-yaml.ts';
-import { readBySchema } from '../../policy/yaml-problems.ts';
 import { PinError } from '../pinned/pin-error.ts';
 import { hashOf, type PinnedFiles } from '../pinned/pin-folder.ts';
+import { readBySchema } from '../pinned/yaml-file.ts';
 import { MANIFEST, type Manifest, manifestSchema } from './manifest.ts';
 
 /** A plugin was refused; each problem begins with its position. */
@@ -34,7 +33,7 @@ export function toPlugin(files: PinnedFiles, limits: Limits, label: string): Plu
   const used = Buffer.byteLength(text);
   if (used > limits.pluginManifestBytesMax)
     throw new PinError([`${MANIFEST} has ${used} bytes; at most ${limits.pluginManifestBytesMax} are read`]);
-  const { value: manifest, where } = manifestOf(text, limits);
+  const { value: manifest, where } = readBySchema(text, manifestSchema, { label: MANIFEST, limits });
   const missing = manifest.tools.flatMap(({ module }, at) =>
     Object.hasOwn(files, module)
       ? []
@@ -76,16 +75,4 @@ function readFiles(folder: string, { pluginFilesMax, pluginBytesMax }: Limits): 
     throw new PinError([`${folder}: ${(error as NodeJS.ErrnoException).code}: not a folder that can be read`]);
   }
   return Object.fromEntries(files.sort(([a], [b]) => (a < b ? -1 : 1)));
-}
-
-/** Throws PinError. */
-function manifestOf(text: string, limits: Limits) {
-  try {
-    const read = readBySchema(text, manifestSchema, { label: MANIFEST, limits });
-    if ('problems' in read) throw new PinError(read.problems);
-    return read;
-  } catch (error) {
-    if (error instanceof PolicyError) throw new PinError(error.problems);
-    throw error;
-  }
 }

@@ -4,7 +4,6 @@ import { PinError } from '../pinned/pin-error.ts';
 import { PinFolder } from '../pinned/pin-folder.ts';
 import { type Plugin, toPlugin } from './package.ts';
 
-/** The pinned plugins of a state directory. */
 export const pinnedPlugins = (stateDir: string, { pluginsMax, pluginBytesMax }: Limits): PinFolder =>
   new PinFolder(stateDir, {
     kind: 'plugin',

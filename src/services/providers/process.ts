@@ -6,7 +6,7 @@ import { readSecret, type SecretSource } from '../../base/secret-source.ts';
 import type { Egress } from '../../hosts/egress.ts';
 import { Host } from '../../hosts/host.ts';
 import { end as endOf } from '../../hosts/shutdown.ts';
-import { type NetworkLayer, parseNetworkEntry } from '../../policy/network.ts';
+import { type NetworkLayer, parseNetworkEntry, ruleOfServer } from '../../policy/network.ts';
 import { EGRESS_ENVIRONMENT } from '../../sandbox/door.ts';
 import { BARE_ENVIRONMENT, type Stdio } from '../../sandbox/launcher.ts';
 import type { Masks } from '../../sandbox/masks.ts';
@@ -22,9 +22,7 @@ export type ProcessParts = Pick<DaemonParts, 'sandbox' | 'egress' | 'environment
 
 export interface ProcessOptions {
   readonly settings: ProviderSettings;
-  /** Masks of its workspace. */
   readonly masks: Masks;
-  /** Aborts the run. */
   readonly signal: AbortSignal;
   /** Called each time the server lists its tools. */
   readonly onTools: (told: ListedTools, host: Host) => void;
@@ -130,11 +128,7 @@ const memoryMbOf = (settings: ProviderSettings, { providerMemoryMb }: Limits): n
 /** The network rules of a provider; a remote server gets only its own address. Throws an Error for an invalid entry. */
 export function networkOf(settings: ProviderSettings): NetworkLayer {
   if (settings.kind === 'stdio') return settings.network.map(parseNetworkEntry);
-  const { hostname, port, protocol } = new URL(settings.url);
-  const host = hostname.replace(/^\[(.*)\]$/, '$1');
-  return [
-    parseNetworkEntry({ host, port: Number(port || (protocol === 'https:' ? 443 : 80)), private: settings.private }),
-  ];
+  return [ruleOfServer(new URL(settings.url), settings.private)];
 }
 
 /** The setup of a provider host. Reads secrets at each start, so that replaced ones take effect. Throws PROVIDER_UNAVAILABLE. */

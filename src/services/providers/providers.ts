@@ -2,10 +2,10 @@
 import type { HostStatus } from '../../base/call.ts';
 import { RpcError, ToolError } from '../../base/errors.ts';
 import type { HostMasks } from '../../hosts/host-masks.ts';
+import { singleStatus } from '../../hosts/host-process.ts';
 import type { PathView } from '../../hosts/hosts.ts';
 import type { RunOptions, RunResult } from '../../hosts/runs.ts';
 import { subjectHash } from '../../pipeline/approve/binding.ts';
-import { statmOf } from '../../sandbox/proc.ts';
 import type { AuditEntry } from '../../store/audit/log.ts';
 import type { Catalogue } from '../../tools/catalogue.ts';
 import type { Upstream } from '../../tools/runs.ts';
@@ -58,7 +58,6 @@ export interface ProviderInfo {
 }
 
 export interface ProvidersOptions {
-  /** The masks of all workspaces. */
   readonly masks: HostMasks;
   readonly settings: readonly ProviderSettings[];
   readonly catalogue: Catalogue;
@@ -149,19 +148,8 @@ export class Providers implements Upstreams, AsyncDisposable {
   hostStatus(): HostStatus[] {
     return [...this.#entries.values()].flatMap(({ provider }) => {
       const { host, settings, restarts } = provider;
-      if (!host) return [];
-      const { privateBytes, sharedBytes } = statmOf(host.pid);
-      const rssBytes = privateBytes + sharedBytes;
-      return {
-        tier: settings.tier,
-        workspace: workspaceOf(settings) ?? '',
-        pid: host.pid,
-        threads: 1,
-        busy: host.jobs,
-        rssBytes,
-        cpuMs: 0,
-        restarts,
-      };
+      const workspace = workspaceOf(settings) ?? '';
+      return host ? [singleStatus(host, { tier: settings.tier, workspace, restarts })] : [];
     });
   }
 

@@ -14,6 +14,7 @@ import { TOOL_FORMATS, toFormat, toToolInfo } from '../../tools/registry.ts';
 import type { NamedTool } from '../../tools/tool.ts';
 import { defineTool, type Tool } from '../../tools/tool.ts';
 import { deprecationWarnings, describedAs } from '../../tools/versions.ts';
+import { hostOf } from '../secrets/secrets.ts';
 import type { ListedTools, ToolDefinition } from './messages.ts';
 import type { ProviderSettings } from './settings.ts';
 import { toDefinition } from './text.ts';
@@ -122,8 +123,7 @@ export const isOffered = ({ tools: { allow, deny } }: ProviderSettings, tool: st
 /** Hosts that a call may connect to, as far as known before it runs. */
 function hostsOf(settings: ProviderSettings): Effect[] {
   if (settings.kind === 'stdio') return settings.network.map((target) => ({ kind: 'connect', target }));
-  const { hostname, port, protocol } = new URL(settings.url);
-  return [{ kind: 'connect', target: `${hostname}:${port || (protocol === 'https:' ? 443 : 80)}` }];
+  return [{ kind: 'connect', target: hostOf(new URL(settings.url)) }];
 }
 
 /** Effects from the parameters that the operator marked as paths or hosts. */

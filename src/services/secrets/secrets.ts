@@ -136,7 +136,6 @@ export class Secrets {
   }
 }
 
-/** The `host:port` of a URL. */
 export const hostOf = ({ hostname, port, protocol }: Pick<URL, 'hostname' | 'port' | 'protocol'>): string =>
   `${hostname}:${port || (protocol === 'https:' ? 443 : 80)}`;
 

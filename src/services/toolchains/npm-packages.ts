@@ -26,7 +26,6 @@ export type ToolchainName = keyof typeof PACKAGES;
 const NEWEST: Readonly<Partial<Record<ToolchainName, string>>> = { pnpm: '10' };
 export const TOOLCHAIN_NAMES = Object.keys(PACKAGES) as ToolchainName[];
 
-/** A version of a package in the registry. */
 export interface PackageVersion {
   readonly name: string;
   readonly version: string;

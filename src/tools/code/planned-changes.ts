@@ -25,7 +25,6 @@ export type PlannedFile = z.output<typeof plannedFile>;
 
 const editsShape = z.array(z.tuple([z.int().min(0), z.int().min(0), z.string()]));
 
-/** The planned files of one call. */
 export class PlannedFiles {
   readonly all: PlannedFile[] = [];
   readonly #bytesMax: number;

@@ -2,7 +2,6 @@
 
 import * as z from 'zod';
 
-/** Calls to undo. */
 export interface UndoRequest {
   /** Keys of the calls' undo journals, the newest call first. */
   readonly keys: readonly string[];

@@ -11,7 +11,6 @@ const RELAY = `${connecting(programAt('${2%% *}'))}
 { cat; sleep 5; kill $$; } <&0 >&3 2>/dev/null &
 cat <&3`;
 
-/** Variables of git. */
 export const SSH_ENVIRONMENT = {
   RELAY,
   GIT_SSH_COMMAND: 'bash -c "$RELAY" relay',

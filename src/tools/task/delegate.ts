@@ -8,7 +8,6 @@ const DEFAULT_CYCLES = 10;
 /** Characters of a JSON Schema for an answer. */
 const SCHEMA_CHARS_MAX = 16 * 1024;
 
-/** How tasks end. */
 export const TASK_ENDS = ['done', 'cycles', 'budget', 'cancelled', 'refused', 'error'] as const;
 export type TaskEnd = (typeof TASK_ENDS)[number];
 

@@ -33,7 +33,6 @@ export const pageTool = {
 
 export const PAGE_ACCEPT = 'text/html,application/xhtml+xml,application/pdf;q=0.9,*/*;q=0.8';
 
-/** The request for a page. */
 export const pageRequest = (url: string, cache: NonNullable<WebRequest['cache']>): WebRequest => ({
   url,
   method: 'GET',

@@ -105,7 +105,6 @@ function withSecret(auth: readonly Auth[], secret: string): Auth[] {
   return auth.map((it) => (it.kind === 'none' ? { kind: 'bearer', secret, setup: undefined } : { ...it, secret }));
 }
 
-/** The error of a search that no service was configured for. */
 export function notConfigured(): ToolError {
   return new ToolError('UNSUPPORTED', 'no search service is configured', {
     suggestion:

@@ -51,14 +51,6 @@ export function toSearchSettings(
     private: isPrivate,
     url,
     secret,
-    ca: ca && readAuthorities(toPath(ca)),
+    ca: ca && readCertificates(toPath(ca), ({ message }) => new Error(`search.ca: ${message}`)),
   };
-}
-
-function readAuthorities(path: string): string {
-  try {
-    return readCertificates(path);
-  } catch (error) {
-    throw new Error(`search.ca: ${(error as Error).message}`);
-  }
 }

@@ -9,13 +9,13 @@ import type { Powers } from '../../../base/powers.ts';
 import type { EgressLease } from '../../../hosts/egress.ts';
 import { Host } from '../../../hosts/host.ts';
 import { NO_VIEW } from '../../../hosts/host-masks.ts';
+import { singleStatus } from '../../../hosts/host-process.ts';
 import type { JobResult } from '../../../hosts/job.ts';
 import { end, unlessAborted } from '../../../hosts/shutdown.ts';
 import type { NetworkLayer } from '../../../policy/network.ts';
 import { findChromium, INSTALL_CHROMIUM } from '../../../sandbox/chromium.ts';
 import { EGRESS_PROXY_URL } from '../../../sandbox/door.ts';
 import type { EgressReport } from '../../../sandbox/egress/proxy-messages.ts';
-import { statmOf } from '../../../sandbox/proc.ts';
 import type { DaemonParts } from '../../capability.ts';
 import type { BrowserSetup, VisitJob } from './messages.ts';
 
@@ -72,11 +72,7 @@ export class Browsers implements AsyncDisposable {
 
   /** Status entries, like those of tier hosts. */
   status(): HostStatus[] {
-    return [...this.#hosts].map(({ pid, workspace, jobs }) => {
-      const { privateBytes, sharedBytes } = statmOf(pid);
-      const rssBytes = privateBytes + sharedBytes;
-      return { tier: 'browser', workspace, pid, threads: 1, busy: jobs, rssBytes, cpuMs: 0, restarts: 0 };
-    });
+    return [...this.#hosts].map((host) => singleStatus(host, { tier: 'browser', workspace: host.workspace }));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

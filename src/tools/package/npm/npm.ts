@@ -133,7 +133,6 @@ export const tooYoung = (details: Record<string, unknown>): ToolError =>
     details,
   });
 
-/** The error for what npm printed. */
 function refusedByNpm(stderr: string): ToolError {
   const details = { stderr: stderr.slice(-STDERR_CHARS) };
   const [, code = ''] = /^npm (?:error|ERR!) code (\w+)/m.exec(stderr) ?? [];

@@ -164,7 +164,6 @@ const coolDown = (isCooled: boolean, { terms: { coolDownDays, coolDownExcept } }
   ...coolDownExcept.map((it) => `--config.minimum-release-age-exclude=${it}`),
 ];
 
-/** The error for what pnpm printed. */
 function refusedByPnpm(output: string): ToolError {
   const details = { stderr: output.slice(-STDERR_CHARS) };
   const [, code = ''] = /\b(ERR_PNPM_\w+)/.exec(output) ?? [];

@@ -153,7 +153,6 @@ export function lockedByPip(text: string | null): LockedPackage[] {
     });
 }
 
-/** The error for what pip printed. */
 function refusedByPip({ stderr, excluded }: Record<string, unknown>): ToolError {
   const text = String(stderr);
   const details = { stderr: text.slice(-STDERR_CHARS) };

@@ -1,7 +1,9 @@
 /** Reads YAML files of plugins and connectors by a zod schema, and says what is wrong with one, with its position. */
 import type * as z from 'zod';
-import type { Limits } from '../base/limits.ts';
-import { firstOf, type PositionedYaml, quoteForMessage, readYaml } from './positioned-yaml.ts';
+import type { Limits } from '../../base/limits.ts';
+import { PolicyError } from '../../policy/policy-error.ts';
+import { firstOf, type PositionedYaml, quoteForMessage, readYaml } from '../../policy/positioned-yaml.ts';
+import { PinError } from './pin-error.ts';
 
 interface YamlIssue {
   readonly code?: string;
@@ -14,16 +16,25 @@ interface YamlIssue {
   readonly issues?: YamlIssue[];
 }
 
-/** The value of a text that fits the schema, or one line for each problem. Throws PolicyError for what is no plain YAML. */
+/** The value of a text that fits the schema. Throws PinError with a line for each problem. */
 export function readBySchema<T>(
   text: string,
   schema: z.ZodType<T>,
   { label, limits }: { label: string; limits: Limits },
-): { value: T; where: PositionedYaml } | { problems: readonly string[] } {
-  const where = readYaml(text, label, limits);
+): { value: T; where: PositionedYaml } {
+  const where = positioned(text, label, limits);
   const parsed = schema.safeParse(where.value ?? {});
   if (parsed.success) return { value: parsed.data, where };
-  return { problems: firstOf((parsed.error.issues as YamlIssue[]).flatMap((it) => complain(it, where))) };
+  throw new PinError(firstOf((parsed.error.issues as YamlIssue[]).flatMap((it) => complain(it, where))));
+}
+
+function positioned(text: string, label: string, limits: Limits): PositionedYaml {
+  try {
+    return readYaml(text, label, limits);
+  } catch (error) {
+    if (error instanceof PolicyError) throw new PinError(error.problems);
+    throw error;
+  }
 }
 
 /** Problems as `file:line:col: key: what`; for a union those of the alternative that was most likely meant. */
