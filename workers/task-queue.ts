@@ -1,3 +1,5 @@
+import { unlessAborted } from '../src/hosts/shutdown.ts';
+
 /** Runs tasks one at a time, in the order of arrival; an aborted task leaves the queue at once. */
 export class TaskQueue {
   #last: Promise<void> = Promise.resolve();
@@ -7,14 +9,10 @@ export class TaskQueue {
     const before = this.#last;
     const own = Promise.withResolvers<void>();
     this.#last = own.promise;
-    const aborted = Promise.withResolvers<never>();
-    const abort = () => aborted.reject(signal.reason);
-    signal.addEventListener('abort', abort, { once: true });
     try {
-      await Promise.race([before, aborted.promise]);
+      await unlessAborted(before, signal);
       return await work();
     } finally {
-      signal.removeEventListener('abort', abort);
       // Later tasks still wait for those before this one, even if this one has left.
       void before.then(own.resolve);
     }

@@ -96,6 +96,13 @@ export async function waitUnlessAborted(
   });
 }
 
+/** Calls `fn` when the signal aborts, at once if it has; not any more once the result is disposed. */
+export function onAbort(signal: AbortSignal, fn: () => void): Disposable {
+  if (signal.aborted) fn();
+  signal.addEventListener('abort', fn, { once: true });
+  return { [Symbol.dispose]: () => signal.removeEventListener('abort', fn) };
+}
+
 /** A signal that aborts `ms` from now, with this reason, unless the block that holds it ends before. */
 export function abortAfter(
   ms: number,

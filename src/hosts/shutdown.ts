@@ -1,7 +1,7 @@
 /** Shuts hosts down, and ends what waits for them. */
-import { addAbortListener } from 'node:events';
 import { ToolError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
+import { onAbort } from '../base/powers.ts';
 import type { JobResult, JobUsage } from './job.ts';
 import type { OverTime } from './thread-clocks.ts';
 
@@ -24,7 +24,7 @@ export async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal)
   promise.catch(() => {}); // Reported below, unless the abort came first.
   signal.throwIfAborted();
   const { promise: aborted, reject } = Promise.withResolvers<never>();
-  using _ = addAbortListener(signal, () => reject(signal.reason));
+  using _ = onAbort(signal, () => reject(signal.reason));
   return await Promise.race([promise, aborted]);
 }
 

@@ -7,7 +7,7 @@ import { availableParallelism } from 'node:os';
 import type { Readable } from 'node:stream';
 import { ToolError } from '../../src/base/errors.ts';
 import type { Limits } from '../../src/base/limits.ts';
-import type { Powers } from '../../src/base/powers.ts';
+import { onAbort, type Powers } from '../../src/base/powers.ts';
 import { entering } from '../../src/sandbox/launch.ts';
 
 export interface RipgrepRun {
@@ -144,7 +144,7 @@ export class Ripgrep {
       child.kill('SIGKILL');
       child.stdout?.destroy();
     };
-    signal.addEventListener('abort', kill);
+    using _ = onAbort(signal, kill);
     (child.stdout as Readable)
       .on('error', () => {})
       .on('data', (chunk: Buffer) => {
@@ -165,20 +165,16 @@ export class Ripgrep {
         if (onTooDeep) onTooDeep(tooLong.in(chunk));
         else stderr = `${stderr}${chunk.toString()}`.slice(0, STDERR_CHARS_KEPT);
       });
-    try {
-      const { promise, resolve, reject } = Promise.withResolvers<{ code: number | null; killedBy: string | null }>();
-      child.once('error', reject);
-      child.once('close', (code, killedBy) => resolve({ code, killedBy }));
-      const { code, killedBy } = await promise;
-      signal.throwIfAborted();
-      if (failure) throw failure.error;
-      if (enough || code === 0 || code === 1) return;
-      if (killedBy !== null || /memory allocation/.test(stderr)) throw outOfMemory(this.#limits);
-      // Exit code 2 also means that a file could not be read; ripgrep is told not to report that.
-      if (stderr !== '') throw complaintOf(stderr);
-    } finally {
-      signal.removeEventListener('abort', kill);
-    }
+    const { promise, resolve, reject } = Promise.withResolvers<{ code: number | null; killedBy: string | null }>();
+    child.once('error', reject);
+    child.once('close', (code, killedBy) => resolve({ code, killedBy }));
+    const { code, killedBy } = await promise;
+    signal.throwIfAborted();
+    if (failure) throw failure.error;
+    if (enough || code === 0 || code === 1) return;
+    if (killedBy !== null || /memory allocation/.test(stderr)) throw outOfMemory(this.#limits);
+    // Exit code 2 also means that a file could not be read; ripgrep is told not to report that.
+    if (stderr !== '') throw complaintOf(stderr);
   }
 }
 

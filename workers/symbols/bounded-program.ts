@@ -1,5 +1,5 @@
 /** Programs of ours that read the sources of strangers: bounded in memory and output, and ended with the call that runs them. */
-import type { Powers } from '../../src/base/powers.ts';
+import { onAbort, type Powers } from '../../src/base/powers.ts';
 import { entering } from '../../src/sandbox/launch.ts';
 
 export interface BoundedProgram {
@@ -34,7 +34,7 @@ export const boundedLaunch = ({ program, args, memoryBytes }: BoundedProgram): [
 ];
 
 /** Runs a program to its end. Throws what `errors` gives, and the signal's reason. */
-export function runBounded(
+export async function runBounded(
   { cwd, env, input = '', bytesMax, ...launch }: BoundedRun,
   { powers, signal }: { readonly powers: Powers; readonly signal: AbortSignal },
   errors: { readonly tooMuch: (bytesMax: number) => Error; readonly crashed: (why: string) => Error },
@@ -49,8 +49,7 @@ export function runBounded(
     child.kill('SIGKILL');
     reject(error);
   };
-  const abort = () => end(signal.reason);
-  signal.addEventListener('abort', abort, { once: true });
+  using _ = onAbort(signal, () => end(signal.reason));
   for (const name of ['stdout', 'stderr'] as const)
     child[name]?.on('data', (chunk: Buffer) => {
       bytes += chunk.length;
@@ -63,5 +62,5 @@ export function runBounded(
     const [stdout = '', stderr = ''] = [pieces.stdout, pieces.stderr].map((it) => Buffer.concat(it).toString('utf8'));
     resolve({ stdout, stderr, exitCode, killedBy });
   });
-  return promise.finally(() => signal.removeEventListener('abort', abort));
+  return await promise;
 }

@@ -6,7 +6,7 @@ import type { ChildProcess } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 import type { ErrorCodes, MessageConnection } from 'vscode-jsonrpc/node';
 import { ToolError } from '../../src/base/errors.ts';
-import type { Powers } from '../../src/base/powers.ts';
+import { onAbort, type Powers } from '../../src/base/powers.ts';
 import { type BoundedProgram, boundedLaunch } from './bounded-program.ts';
 
 export interface LanguageProcessOptions extends BoundedProgram {
@@ -112,12 +112,10 @@ export class LanguageProcess implements Disposable {
 
   async #unlessAborted<T>(signal: AbortSignal, work: (ended: Promise<never>) => Promise<T>): Promise<T> {
     const aborted = Promise.withResolvers<never>();
-    const abort = () => {
+    using _ = onAbort(signal, () => {
       this.kill();
       aborted.reject(signal.reason);
-    };
-    if (signal.aborted) abort();
-    signal.addEventListener('abort', abort, { once: true });
+    });
     const ended = this.#ended.then((): never => {
       throw this.#failure();
     });
@@ -128,7 +126,6 @@ export class LanguageProcess implements Disposable {
       return await Promise.race([aborted.promise, work(ended)]);
     } finally {
       this.#child.unref();
-      signal.removeEventListener('abort', abort);
     }
   }
 

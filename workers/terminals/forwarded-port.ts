@@ -5,7 +5,7 @@ import type { Readable } from 'node:stream';
 import { ToolError } from '../../src/base/errors.ts';
 import type { Limits } from '../../src/base/limits.ts';
 import { nativeProgram } from '../../src/base/native-programs.ts';
-import type { Powers } from '../../src/base/powers.ts';
+import { onAbort, type Powers } from '../../src/base/powers.ts';
 import type { PortRequest } from '../../src/hosts/background/background-job.ts';
 import type { Background } from '../../src/sandbox/terminal/background.ts';
 
@@ -45,15 +45,12 @@ export async function forwardPort(
   });
   (child.stdout as Readable).once('data', onOpen);
   const aborted = Promise.withResolvers<void>();
-  const onAbort = () => aborted.resolve();
-  signal.addEventListener('abort', onAbort);
-  if (signal.aborted) onAbort();
+  using _ = onAbort(signal, aborted.resolve);
   try {
     await Promise.race([run.gone, gone, aborted.promise]);
     signal.throwIfAborted();
     return { ended: run.ended === undefined ? 'relay' : 'command' };
   } finally {
-    signal.removeEventListener('abort', onAbort);
     child.kill('SIGKILL');
     await gone;
     rmSync(path, { force: true });

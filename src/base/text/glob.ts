@@ -101,6 +101,20 @@ export function matchGlob(glob: Glob, name: string, path: string): boolean {
 /** Whether a plain text (a tool's name, a host, a word) matches a pattern: `*` any characters, `?` one; see `compileText`. */
 export const matchText = (pattern: string, text: string): boolean => compileText(pattern).test(text);
 
+/** Whether a text consists of these pieces with anything between them; takes linear time. */
+export function matchPieces([head = '', ...rest]: readonly string[], text: string): boolean {
+  const tail = rest.pop();
+  if (tail === undefined) return text === head;
+  if (!text.startsWith(head) || !text.endsWith(tail)) return false;
+  let at = head.length;
+  for (const piece of rest) {
+    const found = text.indexOf(piece, at);
+    if (found < 0) return false;
+    at = found + piece.length;
+  }
+  return at <= text.length - tail.length;
+}
+
 /** Compiles a text in which `*` means any characters, `/` included, and `?` one; `\` before `* ? $ \` makes them literal. */
 export function compileText(pattern: string): Wildcard {
   const tokens: Token[] = [];
@@ -323,19 +337,7 @@ const toText = (tokens: readonly Token[]): string => tokens.map((it) => String.f
 function compileChunks(tokens: readonly Token[]): TextTest {
   const stars = tokens.flatMap((it, at) => (it === STAR ? [at] : []));
   const chunks = [-1, ...stars].map((star, at) => toText(tokens.slice(star + 1, stars[at])));
-  const [head, tail] = [chunks[0] as string, chunks.at(-1) as string];
-  if (stars.length === 0) return (text) => text === head;
-  const middle = chunks.slice(1, -1).filter((it) => it !== '');
-  return (text) => {
-    if (!text.startsWith(head) || !text.endsWith(tail)) return false;
-    let at = head.length;
-    for (const chunk of middle) {
-      const found = text.indexOf(chunk, at);
-      if (found < 0) return false;
-      at = found + chunk.length;
-    }
-    return at <= text.length - tail.length;
-  };
+  return (text) => matchPieces(chunks, text);
 }
 
 /** Backtracking only to the last `*` is enough, as with `**`. */

@@ -232,7 +232,11 @@ function serve({ era, authInfo, requestInfo }: McpRequestContext, parts: HttpPar
   const identity = authInfo?.extra?.identity as Identity;
   // Other callers could not answer questions: only a holder of the operator's token may.
   const mayAnswer = identity.role === 'operator';
-  const opening = once(() => openingOf(new URL(requestInfo?.url ?? '', 'http://localhost').searchParams));
+  let read: OpeningOptions | undefined;
+  const opening = () => {
+    read ??= openingOf(new URL(requestInfo?.url ?? '', 'http://localhost').searchParams);
+    return read;
+  };
   const caller = { identity, uid: undefined, mayAnswer };
   return createMcpServer(
     {
@@ -244,14 +248,6 @@ function serve({ era, authInfo, requestInfo }: McpRequestContext, parts: HttpPar
     },
     parts,
   );
-}
-
-function once<T>(make: () => T): () => T {
-  let made: { value: T } | undefined;
-  return () => {
-    made ??= { value: make() };
-    return made.value;
-  };
 }
 
 /** Parses `?workspace=/abs&tools=a,b&readOnly=true&policy=name`. Throws RpcError INVALID_PARAMS. */

@@ -2,6 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { ReadResourceResult, ResourceTemplateType } from '@modelcontextprotocol/server';
 import { RpcError } from '../../base/errors.ts';
+import { withoutHalfEnd, withoutHalfStart } from '../../base/text/half-characters.ts';
 import { BEGIN_CHARS_MAX, envelopeAt } from '../../wire/protocol/envelope.ts';
 import { uriOf } from './map.ts';
 import type { McpSession } from './session.ts';
@@ -79,21 +80,12 @@ function rangeOf(query: string): { offset?: number; limit?: number } {
   return range;
 }
 
-const isInner = (byte: number | undefined): boolean => byte !== undefined && (byte & 0xc0) === 0x80;
-/** Most continuation bytes of a UTF-8 character. */
-const INNER_MAX = 3;
-
 /** Removes incomplete characters at both ends of a page, if the page is text. */
 function wholeCharacters(page: Uint8Array, eof: boolean): { data: Buffer; from: number } {
   const all = Buffer.from(page.buffer, page.byteOffset, page.length);
-  let from = 0;
-  while (from < INNER_MAX && isInner(all[from])) from += 1;
-  let to = all.length;
-  if (!eof) {
-    let start = all.length - 1;
-    while (start > all.length - 1 - INNER_MAX && isInner(all[start])) start -= 1;
-    if (!isUtf8(all.subarray(start)) && start > from) to = start;
-  }
-  const cut = all.subarray(from, to);
-  return isUtf8(cut) ? { data: cut, from } : { data: all, from: 0 };
+  const begun = withoutHalfStart(all);
+  const cut = eof ? begun : withoutHalfEnd(begun);
+  // A page with nothing but a part of a character is given as it is, so that a reader gets on.
+  const isText = isUtf8(cut) && (cut.length > 0 || begun.length === 0);
+  return isText ? { data: cut, from: all.length - begun.length } : { data: all, from: 0 };
 }

@@ -2,7 +2,7 @@
 import type { BatchEstimate, BatchResult, CallState, SpanContext, ToolResult } from '../../base/call.ts';
 import { RpcError, ToolError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
-import type { Powers, Timer } from '../../base/powers.ts';
+import { onAbort, type Powers, type Timer } from '../../base/powers.ts';
 import type { LocalOpening, LocalSession, ResultPage } from '../../gateway/local-sessions.ts';
 import type { NoticeReceiver } from '../../gateway/outbox.ts';
 import type { Session } from '../../gateway/session.ts';
@@ -76,17 +76,14 @@ export class McpSession implements NoticeReceiver {
   /** Runs a tool to its result; never rejects. */
   async call(tool: string, input: unknown, { signal, progress, parks, span }: CallControl): Promise<ToolResult> {
     const callId = this.#parts.powers.uuid();
-    const cancel = () => this.session.abort(callId, cancelled());
     if (progress) this.#progress.set(callId, progress);
     if (parks) this.#parking.add(callId);
-    signal.addEventListener('abort', cancel, { once: true });
     try {
       const options = { callId, progress: progress !== undefined, span };
       const result = this.#local.call(tool, input, options);
-      if (signal.aborted) cancel();
+      using _ = onAbort(signal, () => this.session.abort(callId, cancelled()));
       return await result;
     } finally {
-      signal.removeEventListener('abort', cancel);
       this.#progress.delete(callId);
       this.#parking.delete(callId);
     }
@@ -98,16 +95,13 @@ export class McpSession implements NoticeReceiver {
     { signal, progress, span }: CallControl,
   ): Promise<BatchResult | BatchEstimate> {
     const batchId = this.#parts.powers.uuid();
-    const cancel = () => this.#local.cancelBatch(batchId);
     if (progress) this.#progress.set(batchId, progress);
-    signal.addEventListener('abort', cancel, { once: true });
     try {
       const asked = { calls, options: { ...options, batchId, progress: progress !== undefined } };
       const result = this.#local.batch(asked, span);
-      if (signal.aborted) cancel();
+      using _ = onAbort(signal, () => this.#local.cancelBatch(batchId));
       return await result;
     } finally {
-      signal.removeEventListener('abort', cancel);
       this.#progress.delete(batchId);
     }
   }

@@ -1,7 +1,9 @@
 /** The list of tools for MCP clients, and the batch tool that only MCP has. */
+
 import type { Tool as ListedTool } from '@modelcontextprotocol/server';
 import * as z from 'zod';
 import { RpcError } from '../../base/errors.ts';
+import { matchPieces } from '../../base/text/glob.ts';
 import type { Session } from '../../gateway/session.ts';
 import { shortList, visibleTools } from '../../gateway/tool-list.ts';
 import { decideTool } from '../../policy/decide.ts';
@@ -50,19 +52,7 @@ const LEFT_OUT: ReadonlySet<string> = new Set(['todo_read', 'todo_write', 'git_b
 /** Listed although other lists leave it out, since clients that make one call at a time gain most from it. */
 const SHOWN: ReadonlySet<string> = new Set(['code_run']);
 
-const isSaid = (name: string, pattern: string): boolean => {
-  const [first = '', ...others] = pattern.split('*');
-  if (others.length === 0) return name === pattern;
-  const last = others.pop() as string;
-  if (!name.startsWith(first) || !name.endsWith(last) || name.length < first.length + last.length) return false;
-  let at = first.length;
-  for (const part of others) {
-    const found = name.slice(0, name.length - last.length).indexOf(part, at);
-    if (found < 0) return false;
-    at = found + part.length;
-  }
-  return true;
-};
+const isSaid = (name: string, pattern: string): boolean => matchPieces(pattern.split('*'), name);
 
 /** Patterns apart from `default` and `all`. */
 const patternsOf = ({ tools }: ToolChoice): readonly string[] => tools.filter((it) => it !== 'default' && it !== 'all');

@@ -2,7 +2,7 @@
 import type { BatchCall, BatchOptions, BatchResult, CallOptions, CallState, ToolResult } from '../../base/call.ts';
 import { ToolError, toToolError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
-import type { Powers } from '../../base/powers.ts';
+import { onAbort, type Powers } from '../../base/powers.ts';
 import { type BatchPlan, type PlanParts, planBatch, waitsFor } from './plan.ts';
 import { resolveReferences } from './reference.ts';
 import { BatchAnswer, HeldResults } from './results.ts';
@@ -138,16 +138,13 @@ class BatchRun {
   async toEnd(signal: AbortSignal): Promise<ToolResult[]> {
     const { powers } = this.#parts;
     const { timeoutMs } = this.#options;
-    const stop = () => this.#stop(signal.reason as ToolError);
     const timer = timeoutMs === undefined ? undefined : powers.after(timeoutMs, () => this.#stop(late(timeoutMs)));
-    signal.addEventListener('abort', stop);
-    if (signal.aborted) stop();
+    using _ = onAbort(signal, () => this.#stop(signal.reason as ToolError));
     this.#pump();
     try {
       if (this.#answer.size < this.#calls.length) await this.#over.promise;
     } finally {
       timer?.cancel();
-      signal.removeEventListener('abort', stop);
     }
     return this.#calls.map(({ id }) => this.#answer.get(id));
   }

@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto';
 import { ToolError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
 import type { Powers } from '../../base/powers.ts';
+import { matchPieces } from '../../base/text/glob.ts';
 import { otherNames } from '../../policy/decide.ts';
 import type { Policy, RateLimit } from '../../policy/schema.ts';
 import type { Call, Stage } from '../stage.ts';
@@ -153,22 +154,7 @@ function compile(limit: RateLimit): LimitRule {
   return { limit, counts, patterns: tool.map((it) => it.split('*')) };
 }
 
-const covers = ({ patterns }: LimitRule, tool: string): boolean => patterns.some((it) => matches(it, tool));
-
-/** Whether `name` consists of these pieces with anything between them; searches each piece once, after the one before. */
-function matches(pieces: readonly string[], name: string): boolean {
-  const [first = '', ...rest] = pieces;
-  const last = rest.pop();
-  if (last === undefined) return name === first;
-  if (!name.startsWith(first) || !name.endsWith(last)) return false;
-  let at = first.length;
-  for (const piece of rest) {
-    const found = name.indexOf(piece, at);
-    if (found < 0) return false;
-    at = found + piece.length;
-  }
-  return at <= name.length - last.length;
-}
+const covers = ({ patterns }: LimitRule, tool: string): boolean => patterns.some((it) => matchPieces(it, tool));
 
 const WHOSE: Record<RateLimit['per'], string> = {
   session: 'per session',

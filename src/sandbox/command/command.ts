@@ -6,7 +6,7 @@ import type { Readable, Writable } from 'node:stream';
 import type { Denial } from '../../base/call.ts';
 import { ToolError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
-import { type Powers, settlesWithin } from '../../base/powers.ts';
+import { onAbort, type Powers, settlesWithin } from '../../base/powers.ts';
 import type { TakenOver } from '../git/config/take-over.ts';
 import type { Masks } from '../masks.ts';
 import type { MeasuredUse } from '../watchdog.ts';
@@ -116,12 +116,8 @@ export async function runCommand(
 }
 
 /** Ends a command when its caller aborts. */
-function stopOnAbort(signal: AbortSignal, run: ConfinedRun): Disposable {
-  const stop = () => run.stop(signal.reason instanceof Aborted ? signal.reason.graceMs : 0);
-  signal.addEventListener('abort', stop);
-  if (signal.aborted) stop();
-  return { [Symbol.dispose]: () => signal.removeEventListener('abort', stop) };
-}
+const stopOnAbort = (signal: AbortSignal, run: ConfinedRun): Disposable =>
+  onAbort(signal, () => run.stop(signal.reason instanceof Aborted ? signal.reason.graceMs : 0));
 
 /** What the kernel tells of a command's sandbox: connections that it refused, and whether the scratch space was full. */
 class Evidence implements Disposable {

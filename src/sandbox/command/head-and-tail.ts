@@ -1,3 +1,5 @@
+import { withoutHalfEnd, withoutHalfStart } from '../../base/text/half-characters.ts';
+
 /** Keeps the first and the last bytes of a stream that may be endless. */
 export class HeadAndTail {
   bytesTotal = 0;
@@ -58,20 +60,4 @@ export class HeadAndTail {
     if (this.#tailBytes < length) return this.#tail.subarray(0, this.#tailBytes);
     return Buffer.concat([this.#tail.subarray(this.#tailAt), this.#tail.subarray(0, this.#tailAt)]);
   }
-}
-
-const isContinuation = (byte: number | undefined) => byte !== undefined && (byte & 0xc0) === 0x80;
-
-function withoutHalfStart(bytes: Buffer): Buffer {
-  let at = 0;
-  while (at < 3 && isContinuation(bytes[at])) at += 1;
-  return bytes.subarray(at);
-}
-
-function withoutHalfEnd(bytes: Buffer): Buffer {
-  let at = bytes.length - 1;
-  while (at > bytes.length - 4 && isContinuation(bytes[at])) at -= 1;
-  const lead = bytes[at] ?? 0;
-  const wanted = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
-  return bytes.length - at < wanted ? bytes.subarray(0, at) : bytes;
 }

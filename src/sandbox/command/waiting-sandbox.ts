@@ -4,7 +4,7 @@
  */
 
 import { isDeepStrictEqual } from 'node:util';
-import type { Powers, Timer } from '../../base/powers.ts';
+import { onAbort, type Powers, type Timer } from '../../base/powers.ts';
 import type { CommandRequest, CommandSetup, PipedSandbox, Shape, Waiting } from './request.ts';
 import {
   beginWaiting,
@@ -130,10 +130,8 @@ async function tellOnceBuilt(
 ): Promise<PipedSandbox | undefined> {
   const { signal } = request;
   const aborted = Promise.withResolvers<void>();
-  const onAbort = () => aborted.resolve();
-  signal.addEventListener('abort', onAbort);
+  using _ = onAbort(signal, aborted.resolve);
   if (!signal.aborted) await Promise.race([begun.built, aborted.promise]);
-  signal.removeEventListener('abort', onAbort);
   // A sandbox that ended while this function waited sends no further 'exit' event.
   if (begun.child.exitCode !== null || begun.child.signalCode !== null) return end(begun);
   if (begun.isBuilt) return tell(begun, words, request);

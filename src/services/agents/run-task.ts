@@ -1,6 +1,7 @@
 /** Runs a call that delegates a task to a sub-agent. */
 
 import { ToolError, toToolError } from '../../base/errors.ts';
+import { onAbort } from '../../base/powers.ts';
 import type { ChildSession } from '../../pipeline/execute/child-session.ts';
 import type { Runner } from '../../pipeline/execute/runner.ts';
 import { failed, type Outcome, type RunHooks, succeeded } from '../../pipeline/outcome.ts';
@@ -33,11 +34,9 @@ async function runTask(call: ClearedCall, parts: RunTaskParts, hooks: RunHooks):
     cancel: () => task.stop('cancelled', cancelled),
   });
   const child = openChildFor(call, task, parts);
-  const leave = () => task.stop('cancelled', controller.signal.reason as ToolError);
-  controller.signal.addEventListener('abort', leave, { once: true });
-  if (controller.signal.aborted) leave();
   let connected: Outcome['connected'];
   try {
+    using _ = onAbort(controller.signal, () => task.stop('cancelled', controller.signal.reason as ToolError));
     task.begin(child);
     const { egress: report } = await egress.lend([profile.network], task.signal, async ({ fetch }) => {
       await runToEnd(task, { fetch, call, taskId, parts, hooks });
@@ -52,8 +51,6 @@ async function runTask(call: ClearedCall, parts: RunTaskParts, hooks: RunHooks):
     }
     const { message } = toToolError(error);
     task.report.endsBy('error', message);
-  } finally {
-    controller.signal.removeEventListener('abort', leave);
   }
   const data = await finish(task, taskId, parts);
   const usage = { cpuMs: 0, outputBytes: 0, verdict: 'ok', enforcedBy: 'isolate' } as const;

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import * as z from 'zod';
 import { CODES, type Code, ToolError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
-import type { Powers } from '../../base/powers.ts';
+import { onAbort, type Powers } from '../../base/powers.ts';
 import { logEnd } from '../../hosts/host-process.ts';
 import { StderrLog } from '../../hosts/stderr-log.ts';
 import { EGRESS_LISTENERS_FD, HOST_FRAMES_FD } from '../../sandbox/bubblewrap.ts';
@@ -121,18 +121,16 @@ export class ServerProcess {
     const own = this.#nextId++;
     const call = Promise.withResolvers<Answer>();
     this.#calls.set(own, call);
-    const abort = () => {
+    using _ = onAbort(signal, () => {
       this.#send({ cancel: { id: own } });
       this.#killUnlessAnswered(own);
       call.reject(signal.reason as Error);
-    };
-    signal.addEventListener('abort', abort, { once: true });
+    });
     try {
       this.#unanswered.add(own);
       this.#send({ ask: { id: own, asked, ...by } });
       return await call.promise;
     } finally {
-      signal.removeEventListener('abort', abort);
       this.#calls.delete(own);
     }
   }

@@ -2,6 +2,7 @@
 
 import { ToolError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
+import { onAbort } from '../../base/powers.ts';
 import { readSecret, type SecretSource } from '../../base/secret-source.ts';
 import type { Egress } from '../../hosts/egress.ts';
 import { Host } from '../../hosts/host.ts';
@@ -79,21 +80,18 @@ async function runIn(lease: Lease | undefined, options: ProcessOptions, parts: P
     reason ||= why;
     void endOf(host);
   };
-  const abort = () => end((signal.reason as Error).message);
   // Without the proxy the provider would wait for answers that never come.
   const lost = () => end('the egress proxy ended');
   const late = powers.after(limits.providerStartMs, () => end(`it was not ready within ${limits.providerStartMs} ms`));
   void hasTools.promise.then(() => late.cancel());
-  signal.addEventListener('abort', abort);
+  using _ = onAbort(signal, () => end((signal.reason as Error).message));
   lease?.line.stream.once('close', lost);
   try {
-    if (signal.aborted) abort();
     await host.ready;
     await host.gone;
     return reason || 'its process ended';
   } finally {
     late.cancel();
-    signal.removeEventListener('abort', abort);
     lease?.line.stream.off('close', lost);
     await endOf(host);
   }

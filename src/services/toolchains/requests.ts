@@ -7,7 +7,7 @@ import { hash } from 'node:crypto';
 import * as z from 'zod';
 import { ToolError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
-import type { Powers } from '../../base/powers.ts';
+import { onAbort, type Powers } from '../../base/powers.ts';
 import { answerOf } from '../../base/program-answer.ts';
 import { parseJson } from '../../base/text/json.ts';
 import { visible } from '../../base/text/shown-text.ts';
@@ -110,8 +110,7 @@ export class ToolchainRequests {
       cwd: '/',
       env: { PATH: '/usr/local/bin:/usr/bin:/bin', ...certificateVariablesFor(storeIn(stateDir)), ...proxy },
     });
-    const kill = () => child.kill('SIGKILL');
-    signal.addEventListener('abort', kill);
+    using _ = onAbort(signal, () => child.kill('SIGKILL'));
     try {
       const { stdout, complaint, code } = await answerOf(child, ANSWER);
       signal.throwIfAborted();
@@ -120,7 +119,6 @@ export class ToolchainRequests {
         suggestion: 'Ask for another version, or go on without it.',
       });
     } finally {
-      signal.removeEventListener('abort', kill);
       this.#running -= 1;
     }
   }

@@ -1,4 +1,5 @@
 /** The operations of an OpenAPI document, and which of them are wanted. */
+import { matchPieces } from '../../../base/text/glob.ts';
 import { isRecord } from '../../../base/text/values.ts';
 import { type Node, type OpenApiDocument, ReferenceProblem } from './document.ts';
 
@@ -57,18 +58,4 @@ export function matches(pattern: string, { method, path, id }: FoundOperation): 
   return pattern.startsWith('/') ? matchesText(pattern, path) : id !== undefined && matchesText(pattern, id);
 }
 
-/** Takes linear time: each piece between two stars is searched for behind the one before it. */
-function matchesText(pattern: string, text: string): boolean {
-  const pieces = pattern.split('*');
-  const first = pieces.shift() as string;
-  const last = pieces.pop();
-  if (last === undefined) return text === pattern;
-  if (!text.startsWith(first)) return false;
-  let at = first.length;
-  for (const piece of pieces) {
-    const found = text.indexOf(piece, at);
-    if (found < 0) return false;
-    at = found + piece.length;
-  }
-  return text.length - last.length >= at && text.endsWith(last);
-}
+const matchesText = (pattern: string, text: string): boolean => matchPieces(pattern.split('*'), text);
