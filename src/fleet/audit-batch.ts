@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import * as z from 'zod';
-import { parseJson } from '../base/text/json.ts';
+import { jsonOr } from '../base/text/json.ts';
 
 const end = z.strictObject({ seq: z.int().min(0), hash: z.string().regex(/^[0-9a-f]{64}$/) });
 /** A position of a log, and the hash of the entry there; 64 zeros before the first one. */
@@ -45,13 +45,8 @@ function readLine(line: string): ChainedLine | undefined {
   if (begin === undefined || hash === undefined) return undefined;
   const text = `${begin}}`;
   if (createHash('sha256').update(text).digest('hex') !== hash) return undefined;
-  try {
-    const { seq, previousHash } = parseJson(text) as { seq?: unknown; previousHash?: unknown };
-    if (typeof seq !== 'number' || typeof previousHash !== 'string') return undefined;
-    return { seq, hash, previousHash };
-  } catch {
-    return undefined; // A SyntaxError: the text is not JSON.
-  }
+  const { seq, previousHash } = jsonOr(text, {}) as { seq?: unknown; previousHash?: unknown };
+  return typeof seq === 'number' && typeof previousHash === 'string' ? { seq, hash, previousHash } : undefined;
 }
 
 export type Chained =

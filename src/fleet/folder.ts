@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { replaceFile } from '../base/disk.ts';
 import type { Limits } from '../base/limits.ts';
-import { parseJson } from '../base/text/json.ts';
+import { jsonOr } from '../base/text/json.ts';
 import { usersConfig } from './bus-config.ts';
 import { FleetError } from './fleet-error.ts';
 import { type Roster, readRoster, signRoster } from './roster.ts';
@@ -45,13 +45,8 @@ export function readFleet(folder: string, limits: Limits): { readonly privateKey
 
 /** The signed roster in a file. Throws FleetError. */
 export function readRosterFile(path: string, operatorKey: string, limits: Limits): { roster: Roster; signed: unknown } {
-  const text = readFleetFile(path);
-  let signed: unknown;
-  try {
-    signed = parseJson(text);
-  } catch {
-    signed = undefined; // A SyntaxError, told as a roster that is not signed.
-  }
+  // What is no JSON is told as a roster that is not signed.
+  const signed = jsonOr(readFleetFile(path), undefined);
   return { roster: readRoster(signed, operatorKey, limits), signed };
 }
 

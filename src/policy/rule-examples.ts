@@ -1,6 +1,7 @@
 /** Tries the examples of rules, so that a policy file whose examples contradict its rules is refused. */
 import type { Effect, Tier } from '../base/call.ts';
-import { parseJson } from '../base/text/json.ts';
+import { jsonOr } from '../base/text/json.ts';
+import { isRecord } from '../base/text/values.ts';
 import { ruleMatches } from './match.ts';
 import { quoteForMessage } from './positioned-yaml.ts';
 import type { PolicyQuestion } from './question.ts';
@@ -74,12 +75,8 @@ function toCall(text: string): { tool: string; input: Record<string, unknown> } 
   const brace = text.indexOf('{');
   const tool = text.slice(0, Math.max(brace, 0)).trim();
   if (!/^[\w:.-]{1,128}$/.test(tool)) return undefined;
-  try {
-    const input: unknown = parseJson(text.slice(brace));
-    return typeof input === 'object' && input !== null ? { tool, input: input as Record<string, unknown> } : undefined;
-  } catch {
-    return undefined; // Not JSON, so a command line such as `echo {a,b}`.
-  }
+  const input = jsonOr(text.slice(brace), undefined);
+  return isRecord(input) ? { tool, input } : undefined; // None is a command line such as `echo {a,b}`.
 }
 
 /** A question for a call whose tool is unknown: its path may be read, written and deleted, its command may be run. */

@@ -4,7 +4,7 @@ import { setGlobalProxyFromEnv } from 'node:http';
 import * as z from 'zod';
 import { OperatorError } from '../base/errors.ts';
 import { readUpTo } from '../base/text/bounded.ts';
-import { parseJson } from '../base/text/json.ts';
+import { jsonOr } from '../base/text/json.ts';
 
 /** Members of a version that name its archive, with the hash as lockfiles have it. */
 export const dist = z.looseObject({ tarball: z.url(), integrity: z.string().regex(/^sha512-[\w+/=]{88}$/) });
@@ -36,11 +36,9 @@ export async function fetchBytes(url: string, { bytesMax, timeoutMs, ...how }: F
 
 /** The JSON of an answer about `what`. Throws OperatorError. */
 export function readAnswer<Shape>(shape: z.ZodType<Shape>, bytes: Buffer, what: string): Shape {
-  try {
-    return shape.parse(parseJson(bytes.toString('utf8')));
-  } catch {
-    throw new OperatorError(`the answer of the registry about ${what} is no listing that can be read`);
-  }
+  const read = shape.safeParse(jsonOr(bytes.toString('utf8'), undefined));
+  if (read.success) return read.data;
+  throw new OperatorError(`the answer of the registry about ${what} is no listing that can be read`);
 }
 
 /** The bytes of an archive. Throws OperatorError if they don't have the hash that the registry told. */

@@ -5,7 +5,7 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import type { CallState } from '../base/call.ts';
 import type { Powers } from '../base/powers.ts';
-import { parseJson } from '../base/text/json.ts';
+import { jsonOr } from '../base/text/json.ts';
 import { HEAD_BYTES, putRecord, type RecordKind, readRecords } from './log-records.ts';
 
 export type StreamName = 'stdout' | 'stderr';
@@ -319,10 +319,6 @@ const META_BYTES_MAX = 4096;
 const toJson = (value: object): Buffer => Buffer.from(JSON.stringify(value));
 
 function parse<T extends object>(data: Buffer): T | undefined {
-  try {
-    const value: unknown = parseJson(data.toString('utf8'));
-    return typeof value === 'object' && value !== null ? (value as T) : undefined;
-  } catch {
-    return undefined; // A SyntaxError: we did not write this.
-  }
+  const value = jsonOr(data.toString('utf8'), undefined);
+  return typeof value === 'object' && value !== null ? (value as T) : undefined;
 }

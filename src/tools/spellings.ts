@@ -3,7 +3,7 @@
  * stay short and have one name for each thing.
  */
 import * as z from 'zod';
-import { parseJson } from '../base/text/json.ts';
+import { jsonOr } from '../base/text/json.ts';
 import { isRecord } from '../base/text/values.ts';
 
 export interface Spellings {
@@ -103,12 +103,7 @@ export function parseForgiving<T>(given: unknown, { rename, parse, tell }: Forgi
 
 /** What a text says, as a value of a JSON type; undefined if it is none. A text alone may stand for a list of one. */
 function meantBy(text: string, expected: string): unknown {
-  let value: unknown;
-  try {
-    value = parseJson(text);
-  } catch {
-    // A SyntaxError: it holds no JSON.
-  }
+  const value = jsonOr(text, undefined);
   if (expected === 'array') return Array.isArray(value) ? value : text.trimStart().startsWith('[') ? undefined : [text];
   if (expected === 'object' || expected === 'record') return isRecord(value) ? value : undefined;
   return typeof value === (expected === 'int' ? 'number' : expected) ? value : undefined;

@@ -5,7 +5,8 @@
  */
 import type { Socket } from 'node:net';
 import type { Readable, Writable } from 'node:stream';
-import { parseJson } from '../../base/text/json.ts';
+import { jsonOr } from '../../base/text/json.ts';
+import { isRecord } from '../../base/text/values.ts';
 import { CLOSING_METHOD, UPGRADE } from './bridge-messages.ts';
 import { cutOff } from './cut-off.ts';
 import { LineReader, TOO_LONG } from './line-reader.ts';
@@ -290,12 +291,8 @@ export class Bridge {
 
 /** The message of a line; undefined for anything but an object, which the other side refuses. */
 function parse(line: Buffer): Message | undefined {
-  try {
-    const message = parseJson(line.toString());
-    return typeof message === 'object' && message !== null && !Array.isArray(message) ? message : undefined;
-  } catch {
-    return undefined; // Not JSON.
-  }
+  const message = jsonOr(line.toString(), undefined);
+  return isRecord(message) ? message : undefined;
 }
 
 /** Whether the daemon refused a request before anything was done, since it hands over. */

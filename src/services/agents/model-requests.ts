@@ -5,7 +5,7 @@
 
 import { ToolError } from '../../base/errors.ts';
 import { waitUnlessAborted } from '../../base/powers.ts';
-import { parseJson } from '../../base/text/json.ts';
+import { jsonOr } from '../../base/text/json.ts';
 import { limitsOf } from '../../pipeline/cost-cap.ts';
 import type { ChildSession } from '../../pipeline/execute/child-session.ts';
 import type { ClearedCall } from '../../pipeline/stage.ts';
@@ -239,12 +239,8 @@ function statusError({ status, body }: HttpResponse): ToolError {
 
 /** The message of an error as both dialects write it: `{"error": {"message": …}}`. */
 function messageIn(text: string): string | undefined {
-  try {
-    const { error } = parseJson(text) as { error?: { message?: unknown } };
-    return typeof error?.message === 'string' ? error.message : undefined;
-  } catch {
-    return undefined; // Not JSON.
-  }
+  const { error } = (jsonOr(text, undefined) ?? {}) as { error?: { message?: unknown } };
+  return typeof error?.message === 'string' ? error.message : undefined;
 }
 
 const nothingLeft = (): ToolError => new ToolError('COST_LIMIT', 'the budget has no room for another answer');

@@ -1,7 +1,7 @@
 /** Reads answers of services: the named fields of a good one, the reason of a bad one. Nothing else of an answer goes on. */
 import { ToolError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
-import { parseJson } from '../../base/text/json.ts';
+import { jsonOr } from '../../base/text/json.ts';
 import { withoutUnseen } from '../../base/text/shown-text.ts';
 import { isRecord } from '../../base/text/values.ts';
 import type { OperationFile, OutputField } from './file.ts';
@@ -29,15 +29,13 @@ export function parseBody(
     throw new ToolError('UPSTREAM_FAILED', `the service answered more than ${connectorBodyBytesMax} bytes`, {
       suggestion: 'Ask for less, such as fewer items.',
     });
-  try {
-    return parseJson(Buffer.from(body).toString('utf8'));
-  } catch {
-    // SyntaxError: not JSON. Where fields are wanted, a text is the page of a proxy or of a sign-in, and holds none.
-    const isText = !/json/i.test(headers['content-type'] ?? '');
-    if (isText && !Object.values(output).some(readsMembers))
-      return Buffer.from(body).toString('utf8').slice(0, TEXT_CHARS);
-    throw new ToolError('UPSTREAM_FAILED', `the service answered ${status} with a body that is no JSON`);
-  }
+  const text = Buffer.from(body).toString('utf8');
+  const value = jsonOr(text, undefined);
+  if (value !== undefined) return value;
+  // Where fields are wanted, a text is the page of a proxy or of a sign-in, and holds none.
+  const isText = !/json/i.test(headers['content-type'] ?? '');
+  if (isText && !Object.values(output).some(readsMembers)) return text.slice(0, TEXT_CHARS);
+  throw new ToolError('UPSTREAM_FAILED', `the service answered ${status} with a body that is no JSON`);
 }
 
 /** Whether a field is within the JSON value of the body. */
@@ -141,13 +139,8 @@ const SUGGESTIONS: Readonly<Record<number, string>> = {
 
 /** What the service says is wrong, in the places where services say it. */
 function reasonIn({ body }: ServiceAnswer): string | undefined {
-  let value: unknown;
-  try {
-    value = parseJson(Buffer.from(body.subarray(0, 65_536)).toString('utf8'));
-  } catch {
-    return undefined; // SyntaxError: a page for people, or a long answer.
-  }
-  if (!isRecord(value)) return undefined;
+  const value = jsonOr(Buffer.from(body.subarray(0, 65_536)).toString('utf8'), undefined);
+  if (!isRecord(value)) return undefined; // Such as a page for people, or a long answer.
   const { error, errors, message, detail } = value;
   const found = [message, error, errors, detail].map(textIn).find((it) => it !== undefined);
   return found && withoutUnseen(found.slice(0, REASON_CHARS).replaceAll(/\s+/g, ' ')).toWellFormed();

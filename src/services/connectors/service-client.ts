@@ -1,7 +1,7 @@
 /** One service that a connector reaches: its requests with their secrets, and what is known of how it works. */
 
 import { ToolError } from '../../base/errors.ts';
-import { parseJson } from '../../base/text/json.ts';
+import { jsonOr } from '../../base/text/json.ts';
 import { isRecord } from '../../base/text/values.ts';
 import type { Credential } from '../../sandbox/egress/messages.ts';
 import type { DaemonParts } from '../capability.ts';
@@ -186,13 +186,9 @@ const toBasic = (user: string | undefined, secret: string): string =>
 const TOKEN_SECONDS = 300;
 
 function parseToken({ body }: ServiceAnswer): { token: string; seconds: number } | undefined {
-  try {
-    const value = parseJson(Buffer.from(body).toString('utf8'));
-    if (!isRecord(value) || typeof value.access_token !== 'string' || !/^[\x21-\x7e]{1,8192}$/.test(value.access_token))
-      return undefined;
-    const seconds = typeof value.expires_in === 'number' ? value.expires_in : TOKEN_SECONDS;
-    return { token: value.access_token, seconds };
-  } catch {
-    return undefined; // SyntaxError: not JSON.
-  }
+  const value = jsonOr(Buffer.from(body).toString('utf8'), undefined);
+  if (!isRecord(value) || typeof value.access_token !== 'string' || !/^[\x21-\x7e]{1,8192}$/.test(value.access_token))
+    return undefined;
+  const seconds = typeof value.expires_in === 'number' ? value.expires_in : TOKEN_SECONDS;
+  return { token: value.access_token, seconds };
 }

@@ -1,6 +1,6 @@
 /** What `http_request` gives of an answer. */
 import { decodeText, isText } from '../../base/text/charset.ts';
-import { parseJson } from '../../base/text/json.ts';
+import { jsonOr } from '../../base/text/json.ts';
 import type { Exchange } from './http-exchange.ts';
 
 /** Bounds of the value of a JSON answer. */
@@ -22,12 +22,8 @@ const isJson = (contentType = ''): boolean => /^\s*application\/(.+\+)?json\s*(;
 
 /** The value of a JSON text; undefined if it is none, or one that no message may hold beside the rest of the result. */
 function jsonOf(text: string, { messageDepthMax, messageElementsMax }: JsonBounds): unknown {
-  try {
-    const value = parseJson(text);
-    return countIn(value, messageDepthMax - DEPTH_OF_RESULT) <= messageElementsMax / 2 ? value : undefined;
-  } catch {
-    return undefined; // SyntaxError: the server's content type is wrong.
-  }
+  const value = jsonOr(text, undefined);
+  return countIn(value, messageDepthMax - DEPTH_OF_RESULT) <= messageElementsMax / 2 ? value : undefined;
 }
 
 /** Levels of a message that the result of a call lies in, with some to spare for batches. */

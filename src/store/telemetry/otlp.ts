@@ -4,7 +4,7 @@
  */
 
 import * as z from 'zod';
-import { parseJson } from '../../base/text/json.ts';
+import { jsonOr } from '../../base/text/json.ts';
 
 /** The conventions that names of spans and attributes follow: the last version of the common repository that has MCP and GenAI. */
 const SCHEMA_URL = 'https://opentelemetry.io/schemas/1.39.0';
@@ -62,14 +62,11 @@ const answer = z.object({
 
 /** How many spans of an accepted request a collector did not take, and why; undefined if it took all. */
 export function rejectedIn(body: Uint8Array): { readonly rejected: number; readonly reason: string } | undefined {
-  try {
-    const { partialSuccess } = answer.parse(parseJson(Buffer.from(body).toString('utf8')));
-    const { rejectedSpans = 0, errorMessage = '' } = partialSuccess;
-    const rejected = Number(rejectedSpans);
-    return rejected > 0 || errorMessage !== '' ? { rejected, reason: errorMessage || 'it gave no reason' } : undefined;
-  } catch {
-    return undefined; // A SyntaxError or ZodError: the answer tells nothing of this kind.
-  }
+  const said = answer.safeParse(jsonOr(Buffer.from(body).toString('utf8'), undefined));
+  if (!said.success) return undefined;
+  const { rejectedSpans = 0, errorMessage = '' } = said.data.partialSuccess;
+  const rejected = Number(rejectedSpans);
+  return rejected > 0 || errorMessage !== '' ? { rejected, reason: errorMessage || 'it gave no reason' } : undefined;
 }
 
 const STATUS_ERROR = 2;

@@ -1,7 +1,7 @@
 /** The workspace's options of layout, read as data: a configuration that is code is never run. */
 
 import { ToolError } from '../../base/errors.ts';
-import { parseJson } from '../../base/text/json.ts';
+import { jsonOr } from '../../base/text/json.ts';
 import { isRecord } from '../../base/text/values.ts';
 import { holds } from '../context/file-presence.ts';
 import type { ToolContext } from '../tool.ts';
@@ -66,15 +66,12 @@ function hasPythonTable(ctx: ToolContext): boolean {
 
 function optionsIn(path: string, ctx: ToolContext): Record<string, unknown> {
   using file = ctx.open(path);
-  let said: unknown;
-  try {
-    said = parseJson(file.bytes().toString('utf8'));
-  } catch {
-    // SyntaxError: YAML, or JSON with comments.
+  const said = jsonOr(file.bytes().toString('utf8'), undefined);
+  // Such as YAML, or JSON with comments.
+  if (said === undefined)
     throw new ToolError('UNSUPPORTED', `the options in \`${path}\` are not JSON`, {
       suggestion: "Run the workspace's own formatter by terminal_execute, or use engine: builtin.",
     });
-  }
   if (!isRecord(said)) throw new ToolError('UNSUPPORTED', `the options in \`${path}\` are not an object`);
   const known = Object.entries(said).filter(([key, value]) => typeof value === OPTIONS[key]);
   // Prettier breaks lines at 80 unless told otherwise, oxfmt at 100.

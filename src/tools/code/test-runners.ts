@@ -1,6 +1,6 @@
 /** Test runners: how a workspace shows that it has one, its command line, and where its report comes from. */
 import { ToolError } from '../../base/errors.ts';
-import { parseJson } from '../../base/text/json.ts';
+import { jsonOr } from '../../base/text/json.ts';
 import { isRecord } from '../../base/text/values.ts';
 import { holds } from '../context/file-presence.ts';
 import type { ToolContext } from '../tool.ts';
@@ -32,15 +32,10 @@ export function findRunner(ctx: ToolContext): Runner | undefined {
 function testScript(ctx: ToolContext): string {
   if (!holds('package.json', ctx)) return '';
   using file = ctx.open('package.json');
-  try {
-    const said = parseJson(file.bytes().toString('utf8'));
-    const script = isRecord(said) && isRecord(said.scripts) ? said.scripts.test : undefined;
-    return typeof script === 'string' ? script : '';
-  } catch (error) {
-    // A package.json that is being edited.
-    if (error instanceof SyntaxError) return '';
-    throw error;
-  }
+  // One that is being edited may be no JSON.
+  const said = jsonOr(file.bytes().toString('utf8'), undefined);
+  const script = isRecord(said) && isRecord(said.scripts) ? said.scripts.test : undefined;
+  return typeof script === 'string' ? script : '';
 }
 
 interface RunnerSpec {

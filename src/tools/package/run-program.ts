@@ -1,6 +1,6 @@
 /** Runs the programs of programs.ts, and turns what went wrong in them into errors. */
 import { ToolError } from '../../base/errors.ts';
-import { parseJson } from '../../base/text/json.ts';
+import { jsonOr } from '../../base/text/json.ts';
 import { isRecord } from '../../base/text/values.ts';
 import { sourcesOf } from '../terminal/program-packages.ts';
 import type { CommandResult, ToolContext } from '../tool.ts';
@@ -62,12 +62,8 @@ export async function reported(
 }
 
 function reportOf({ report }: CommandResult): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = parseJson(report?.toString('utf8') ?? '');
-    return isRecord(value) ? value : undefined;
-  } catch {
-    return undefined; // A SyntaxError: it ended before it could report.
-  }
+  const value = jsonOr(report?.toString('utf8') ?? '', undefined);
+  return isRecord(value) ? value : undefined;
 }
 
 /** The error for a manager that commands don't find, with what brings it. */

@@ -1,18 +1,13 @@
 /** What package-lock.json (versions 2 and 3) holds. */
 import { ToolError } from '../../../base/errors.ts';
-import { parseJson } from '../../../base/text/json.ts';
+import { jsonOr } from '../../../base/text/json.ts';
 import { isRecord } from '../../../base/text/values.ts';
 import { type LockedPackage, shownUrl, textOf } from '../locked.ts';
 
 /** The packages of a lockfile; none of a missing one. Throws UNSUPPORTED for what is none. */
 export function lockedPackages(text: string | null, registry: string): LockedPackage[] {
   if (text === null) return [];
-  let value: unknown;
-  try {
-    value = parseJson(text);
-  } catch {
-    value = undefined; // A SyntaxError, or a RangeError for one that nests too deep.
-  }
+  const value = jsonOr(text, undefined);
   if (!isRecord(value) || !isRecord(value.packages))
     throw new ToolError('UNSUPPORTED', 'package-lock.json is none of npm 7 or newer', {
       suggestion: 'Make it again: `npm install --package-lock-only`.',

@@ -1,6 +1,6 @@
 /** What package.json says, for npm, pnpm and yarn. */
 import { ToolError } from '../../../base/errors.ts';
-import { parseJson } from '../../../base/text/json.ts';
+import { jsonOr } from '../../../base/text/json.ts';
 import { isRecord } from '../../../base/text/values.ts';
 
 export interface Manifest {
@@ -15,12 +15,7 @@ const KINDS = ['dependencies', 'devDependencies', 'optionalDependencies', 'peerD
 
 /** Throws INPUT_INVALID for what is no JSON object, UNSUPPORTED for workspaces. */
 export function readManifest(text: string): Manifest {
-  let value: unknown;
-  try {
-    value = parseJson(text);
-  } catch {
-    value = undefined; // A SyntaxError, or a RangeError for one that nests too deep.
-  }
+  const value = jsonOr(text, undefined);
   if (!isRecord(value)) throw new ToolError('INPUT_INVALID', 'package.json is no JSON object');
   if (value.workspaces !== undefined)
     throw new ToolError('UNSUPPORTED', 'package.json has workspaces, which are not supported');
