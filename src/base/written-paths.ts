@@ -1,7 +1,7 @@
 /** Reads paths as agents write them: absolute, as a `file:` URL, below `~`, or through a link to the workspace. */
-import { realpathSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { wayBelow } from './paths.ts';
+import { realOf } from './quiet/reads.ts';
 
 /** Folders of an absolute path that are looked at for a link; no project lies deeper, and each look takes time. */
 const FOLDERS_MAX = 64;
@@ -33,13 +33,5 @@ function ofUrl(url: string): string {
     return path.includes('\0') ? url : path;
   } catch {
     return url; // A TypeError: no URL, or one of another machine.
-  }
-}
-
-function realOf(folder: string): string | undefined {
-  try {
-    return realpathSync.native(folder);
-  } catch {
-    return undefined; // ENOENT, EACCES, ELOOP
   }
 }

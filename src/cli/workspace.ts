@@ -1,6 +1,6 @@
 /** `ringfence workspace`: folders that agents may work in, in addition to those of the config. */
-import { realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { realOf } from '../base/quiet/reads.ts';
 import { readAdded, writeAdded } from '../daemon/config/added.ts';
 import { checkWorkspace, readConfigFile } from '../daemon/config.ts';
 import { findUserDirs, makeStateDir } from '../daemon/user-dirs.ts';
@@ -24,7 +24,7 @@ export function workspaceRemove(folder: string, { json }: JsonFlag, { flags, env
   const dirs = findUserDirs(flags, env);
   const path = resolve(cwd, folder);
   const added = readAdded(dirs);
-  const names = [path, realOf(path)];
+  const names = [path, realOf(path) ?? path];
   const left = added.filter((it) => !names.includes(it));
   if (left.length === added.length)
     throw new OperatorError(
@@ -47,13 +47,4 @@ export function workspaceList({ json }: JsonFlag, { flags, env }: CliCaller): nu
   else for (const { path, from } of all) print(harmless(`${path}   (${from})`));
   if (all.length === 0) say('no workspaces; a daemon started without --workspace uses the folder in which it starts');
   return EXIT.OK;
-}
-
-/** The real path; the path itself if it no longer exists. */
-function realOf(path: string): string {
-  try {
-    return realpathSync(path);
-  } catch {
-    return path; // ENOENT
-  }
 }

@@ -6,6 +6,7 @@
 import { existsSync, realpathSync, statSync } from 'node:fs';
 import { dirname, isAbsolute, join } from 'node:path';
 import { isInside } from '../base/paths.ts';
+import { realOf } from '../base/quiet/reads.ts';
 
 /** Variables that name things in the system's own folders; values that lead elsewhere are not accepted. */
 const TAKEN: readonly { readonly name: RegExp; readonly value: RegExp }[] = [
@@ -62,12 +63,8 @@ export const binOf = (toolchain: string): string =>
 /** The path of a PATH folder inside a sandbox; undefined if a sandbox does not show it. */
 function shownAs(folder: string, toolchains: readonly string[]): string | undefined {
   if (!folder.startsWith('/') || folder.includes('/..')) return undefined;
-  let real: string;
-  try {
-    real = realpathSync(folder);
-  } catch {
-    return undefined; // ENOENT
-  }
+  const real = realOf(folder);
+  if (real === undefined) return undefined;
   // Links such as fnm's lead into a toolchain from a folder that no sandbox shows.
   if (toolchains.some((it) => isInside(it, real))) return real;
   // A link outside of the system's folders is not in the sandbox, wherever it leads.

@@ -1,9 +1,10 @@
 /** The folders that agents may work in: those of the config, and those added with `ringfence workspace add`. */
-import { existsSync, realpathSync, statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { dirname, isAbsolute, relative } from 'node:path';
 import { RpcError } from '../base/errors.ts';
 import { asWord, isInside, isProtected } from '../base/paths.ts';
 import type { Powers } from '../base/powers.ts';
+import { realOf } from '../base/quiet/reads.ts';
 import { addedFile, readAdded } from './config/added.ts';
 import { type Config, checkWorkspace } from './config.ts';
 
@@ -42,12 +43,8 @@ export class Workspaces {
       'FORBIDDEN',
       `${path} is not one of this daemon's workspaces; to add it: ringfence workspace add ${asWord(path)}`,
     );
-    let real: string;
-    try {
-      real = realpathSync(path);
-    } catch {
-      throw refused; // Missing or unreadable: the answer is the same.
-    }
+    const real = realOf(path);
+    if (real === undefined) throw refused; // Missing or unreadable: the answer is the same.
     if (this.lent.has(real)) return { workspace: real, root: real };
     if (!this.all.some((it) => isInside(it, real))) throw refused;
     const root = this.rootOf(real);

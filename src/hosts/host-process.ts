@@ -1,11 +1,12 @@
 /** The process of a host: what it is started with, and operations on it. */
 import type { ChildProcess } from 'node:child_process';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { basename } from 'node:path';
 import type { ChildStatus, HostStatus, HostTier } from '../base/call.ts';
 import type { Limits } from '../base/limits.ts';
 import type { Log, Powers } from '../base/powers.ts';
+import { namesAt, textAt } from '../base/quiet/reads.ts';
 import type { ConfinedProcess } from '../sandbox/confined-process.ts';
 import type { Stdio } from '../sandbox/launcher.ts';
 import { statmOf, textOf } from '../sandbox/proc.ts';
@@ -63,12 +64,8 @@ export function killQuietly(pid: number): void {
 /** The innermost process below a chain of launchers with one child each; the launcher itself if /proc does not list children. */
 export function leafOf(pid: number): number {
   for (let at = pid; ; ) {
-    let children: string;
-    try {
-      children = readFileSync(`/proc/${at}/task/${at}/children`, 'utf8').trim();
-    } catch {
-      return at; // Gone meanwhile, or a kernel without this file.
-    }
+    // No text: gone meanwhile, or a kernel without this file.
+    const children = textAt(`/proc/${at}/task/${at}/children`)?.trim() ?? '';
     if (children === '') return at;
     at = Number(children.split(' ')[0]);
   }
@@ -93,7 +90,7 @@ function rssOf(pid: number): number {
 
 /** The processes that a host keeps, the largest first. */
 export function childrenOf(hostPid: number): ChildStatus[] {
-  const pids = threadsOf(hostPid).flatMap((it) => childrenOfThread(hostPid, it));
+  const pids = namesAt(`/proc/${hostPid}/task`).flatMap((it) => childrenOfThread(hostPid, Number(it)));
   // Any thread of a host starts programs, but a program starts its own from its first thread, so only that one is read.
   for (let at = 0; at < pids.length && pids.length < CHILDREN_MAX; at++)
     pids.push(...childrenOfThread(pids[at] as number, pids[at] as number));
@@ -102,14 +99,6 @@ export function childrenOf(hostPid: number): ChildStatus[] {
     .map((pid) => ({ program: programOf(pid), pid, rssBytes: rssOf(pid) }))
     .filter(({ rssBytes }) => rssBytes > 0)
     .sort((a, b) => b.rssBytes - a.rssBytes);
-}
-
-function threadsOf(pid: number): number[] {
-  try {
-    return readdirSync(`/proc/${pid}/task`).map(Number);
-  } catch {
-    return []; // ENOENT, ESRCH: it has ended.
-  }
 }
 
 const childrenOfThread = (pid: number, thread: number): number[] =>

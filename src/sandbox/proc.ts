@@ -1,5 +1,6 @@
 /** Reads what the kernel tells about processes in /proc, with few system calls, since thousands are read in a second. */
-import { closeSync, openSync, readFileSync, readSync } from 'node:fs';
+import { closeSync, openSync, readSync } from 'node:fs';
+import { textAt } from '../base/quiet/reads.ts';
 
 export interface ProcessStat {
   readonly parent: number;
@@ -87,13 +88,7 @@ export interface MountEntry {
 
 /** The mounts in a process's namespace, oldest first; undefined if it has ended. */
 export function mountsOf(pid: number | 'self'): MountEntry[] | undefined {
-  let text: string;
-  try {
-    text = readFileSync(`/proc/${pid}/mountinfo`, 'utf8');
-  } catch {
-    return undefined; // ENOENT, ESRCH: ended; EINVAL: a zombie.
-  }
-  return text.split('\n').flatMap(toMountEntry);
+  return textAt(`/proc/${pid}/mountinfo`)?.split('\n').flatMap(toMountEntry);
 }
 
 /** For example `36 35 98:0 / /mnt/a\040b rw,noatime master:1 - virtiofs mount0 rw`. */

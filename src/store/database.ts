@@ -1,7 +1,8 @@
 /** Opens and locks the daemon's SQLite files. */
-import { chmodSync, readFileSync, statSync } from 'node:fs';
+import { chmodSync, statSync } from 'node:fs';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { ToolError } from '../base/errors.ts';
+import { textAt } from '../base/quiet/reads.ts';
 
 /** Opens a database that only its owner can read. Commits survive the daemon's end, but not necessarily a power cut. */
 export function openDatabase(path: string): DatabaseSync {
@@ -57,12 +58,7 @@ export function acquireLock(path: string, onFull?: () => void): Disposable | und
 export function lockHolder(path: string): number | undefined {
   const stat = statSync(path, { bigint: true, throwIfNoEntry: false });
   if (!stat) return undefined;
-  let locks: string;
-  try {
-    locks = readFileSync('/proc/locks', 'utf8');
-  } catch {
-    return undefined; // ENOENT: not Linux.
-  }
+  const locks = textAt('/proc/locks') ?? '';
   // For example `1: POSIX  ADVISORY  WRITE 4711 fd:01:1234 1073741825 1073741825`; the pid is 0 for a process in another namespace.
   const found = [...locks.matchAll(/^\d+: POSIX +\S+ +WRITE (\d+) [0-9a-f]+:[0-9a-f]+:(\d+) /gm)];
   const pid = found.find(([, , inode]) => inode === String(stat.ino))?.[1];

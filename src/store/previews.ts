@@ -10,6 +10,7 @@ import { ToolError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
 import type { Powers, Timer } from '../base/powers.ts';
 import type { CommandPreview, PreviewReport } from '../base/preview.ts';
+import { namesAt } from '../base/quiet/reads.ts';
 import { removeTrees } from '../base/remove-trees.ts';
 
 export interface PreviewsOptions {
@@ -170,7 +171,7 @@ export class Previews implements Disposable {
     this.#removal?.cancel();
     for (const { timer, kept, folder } of this.#entries.values()) {
       timer?.cancel();
-      this.#discarded.push(...(kept ? contentsOf(folder) : [folder]));
+      this.#discarded.push(...(kept ? namesAt(folder).map((it) => join(folder, it)) : [folder]));
     }
     this.#entries.clear();
     this.#removeDiscarded();
@@ -224,14 +225,6 @@ const USED_MS = 5_000;
 
 /** Time from a discard to the removal of its folder. */
 const REMOVAL_MS = 50;
-
-function contentsOf(folder: string): string[] {
-  try {
-    return fs.readdirSync(folder).map((it) => join(folder, it));
-  } catch {
-    return []; // ENOENT: somebody removed the state directory.
-  }
-}
 
 const lost = (id: string): ToolError =>
   new ToolError('NOT_FOUND', `preview ${id} was lost when the daemon restarted`, {

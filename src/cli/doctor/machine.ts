@@ -3,9 +3,10 @@
  * machines.
  */
 import { execFileSync } from 'node:child_process';
-import { accessSync, constants, existsSync, readdirSync, readFileSync } from 'node:fs';
+import { accessSync, constants, existsSync, readdirSync } from 'node:fs';
 import { release } from 'node:os';
 import { join } from 'node:path';
+import { textAt } from '../../base/quiet/reads.ts';
 import { NODE_MIN } from '../../base/runtime.ts';
 import { findProgram } from '../../sandbox/find-program.ts';
 import { USERNS_FIX } from '../../sandbox/proof/probe.ts';
@@ -74,16 +75,12 @@ export function readMachine(): MachineFacts {
     arch: process.arch,
     kernel: release(),
     isRoot: process.getuid?.() === 0,
-    distribution: distributionOf(readIf('/etc/os-release') ?? ''),
+    distribution: distributionOf(textAt('/etc/os-release') ?? ''),
     ...(path !== undefined && { bwrap: { path, version: versionOf(path) } }),
-    userns: readUserns(readIf),
+    userns: readUserns(textAt),
     cgroup: readCgroup(),
     programs: Object.fromEntries(Object.keys(PROGRAMS).map((name) => [name, findProgram(name)])),
   };
-}
-
-function readIf(path: string): string | undefined {
-  return existsSync(path) ? readFileSync(path, 'utf8').trim() : undefined;
 }
 
 function versionOf(bwrap: string): string {
@@ -95,7 +92,7 @@ function versionOf(bwrap: string): string {
 }
 
 function readCgroup(): MachineFacts['cgroup'] {
-  const own = readIf('/proc/self/cgroup')
+  const own = textAt('/proc/self/cgroup')
     ?.split('\n')
     .find((it) => it.startsWith('0::'))
     ?.slice(3);
@@ -106,7 +103,9 @@ function readCgroup(): MachineFacts['cgroup'] {
     v2: isV2,
     v1: ['memory', 'pids', 'cpuacct'].filter((it) => v1.includes(it) && isWritable(join(CGROUP_ROOT, it))),
     ...(group !== undefined &&
-      isWritable(group) && { delegated: readIf(join(group, 'cgroup.controllers'))?.split(' ').filter(Boolean) ?? [] }),
+      isWritable(group) && {
+        delegated: textAt(join(group, 'cgroup.controllers'))?.trim().split(' ').filter(Boolean) ?? [],
+      }),
   };
 }
 

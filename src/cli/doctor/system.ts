@@ -1,5 +1,6 @@
 /** What kind of system this is, as far as its files tell: distribution, WSL, container, what restricts namespaces. */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
+import { textAt } from '../../base/quiet/reads.ts';
 
 /** Containers that are told apart, since each has its own options. */
 export type ContainerKind = 'docker' | 'podman' | 'kubernetes' | 'container';
@@ -32,18 +33,10 @@ export interface SystemFacts {
 /** Reads a file; undefined if it is missing or may not be read. */
 export type ReadText = (path: string) => string | undefined;
 
-const readText: ReadText = (path) => {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch {
-    return undefined; // ENOENT, EACCES, or EINVAL where AppArmor is off.
-  }
-};
-
 /** Reads the facts of a system. `read` and `exists` are replaced by tests of other systems. */
 export function readSystem(
   known: Pick<SystemFacts, 'isRoot' | 'hasBwrap'>,
-  read: ReadText = readText,
+  read: ReadText = textAt,
   exists: (path: string) => boolean = existsSync,
 ): SystemFacts {
   const wsl = wslOf(read('/proc/version') ?? '');

@@ -2,10 +2,11 @@
  * Finds toolchains of version managers on the person's PATH, so that `ringfence init` can propose to show them to commands. Only reads
  * files and runs no program, since a shim would run whatever its project says.
  */
-import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { parse as parseToml } from 'smol-toml';
 import { isInside } from '../../base/paths.ts';
+import { namesAt, realOf, textAt } from '../../base/quiet/reads.ts';
 import { toolchainProblem } from '../../daemon/command-environment.ts';
 
 export interface Toolchain {
@@ -171,7 +172,7 @@ function newestIn(folder: string, wanted: string, bin: string): string[] {
     const version = name.replace(/^(?:v|cpython-)/, '');
     return version.startsWith(wanted) && /^(?:$|[.-])/.test(version.slice(wanted.length));
   };
-  const [newest] = namesIn(folder)
+  const [newest] = namesAt(folder)
     .filter(isWanted)
     .sort((a, b) => b.localeCompare(a, 'en', { numeric: true }));
   return newest === undefined ? [] : [join(folder, newest, bin)];
@@ -185,38 +186,17 @@ function rustupBins(home: string): string[] {
 /** Pythons that uv installed and links as `python3.12` in ~/.local/bin. */
 function uvBins(home: string): string[] {
   const folder = join(home, '.local/bin');
-  const pythons = namesIn(folder).filter((it) => /^python[\d.]*$/.test(it));
+  const pythons = namesAt(folder).filter((it) => /^python[\d.]*$/.test(it));
   return pythons.map((it) => join(realOf(join(folder, it)) ?? folder, '..'));
 }
 
-function realOf(path: string): string | undefined {
-  try {
-    return realpathSync(path);
-  } catch {
-    return undefined; // ENOENT: PATH names a folder that does not exist.
-  }
-}
-
-function textOf(path: string): string {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch {
-    return ''; // ENOENT: the manager has no default version.
-  }
-}
+/** The text of a manager's file; empty if it has none. */
+const textOf = (path: string): string => textAt(path) ?? '';
 
 function tomlOf(text: string): Record<string, unknown> & { readonly tools?: object } {
   try {
     return parseToml(text);
   } catch {
     return {}; // The manager itself would reject that file.
-  }
-}
-
-function namesIn(folder: string): string[] {
-  try {
-    return readdirSync(folder);
-  } catch {
-    return []; // ENOENT
   }
 }

@@ -3,11 +3,11 @@
  * follow everything, its listeners have to look for changes themselves. docs/decisions/0031-one-follower.md says why.
  */
 import type { ChildProcessByStdio, SpawnOptions } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
 import type { Limits } from '../../base/limits.ts';
 import { nativeProgram } from '../../base/native-programs.ts';
 import { type Powers, settlesWithin } from '../../base/powers.ts';
+import { textAt } from '../../base/quiet/reads.ts';
 import { type Beyond, type Change, type FollowRecord, FollowRecords } from './records.ts';
 import { isShared } from './shared.ts';
 import type { WalkMarks } from './walk-marks.ts';
@@ -270,9 +270,6 @@ export class Follower implements Disposable {
 
 /** Half of the watches that the user may have: the person's own programs need the others. */
 export function watchesOfUser(): number {
-  try {
-    return Math.floor(Number(readFileSync('/proc/sys/fs/inotify/max_user_watches', 'utf8')) / 2);
-  } catch {
-    return 4096; // No /proc: half of what older kernels allow.
-  }
+  const most = textAt('/proc/sys/fs/inotify/max_user_watches') ?? 8192; // What older kernels allow.
+  return Math.floor(Number(most) / 2);
 }

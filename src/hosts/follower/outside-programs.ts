@@ -9,6 +9,7 @@ import { nativeProgram } from '../../base/native-programs.ts';
 import { isInside } from '../../base/paths.ts';
 import type { Powers } from '../../base/powers.ts';
 import type { OutsideProgram } from '../../base/protected-names.ts';
+import { textAt } from '../../base/quiet/reads.ts';
 
 /** Text about the marks of one process: 60 000 of them. One with more is judged by those that it made last. */
 const MARKS_CHARS_MAX = 8 * 1024 * 1024;
@@ -147,12 +148,7 @@ async function marksOf(pid: string | number, descriptors: readonly string[]): Pr
 
 /** The name of a program, or of the script that its interpreter runs. */
 function labelOf(pid: string): string {
-  let words: string[] = [];
-  try {
-    words = fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
-  } catch {
-    // ENOENT, ESRCH: the process is gone.
-  }
+  const words = (textAt(`/proc/${pid}/cmdline`) ?? '').split('\0');
   const program = basename(words[0] ?? '') || 'a program';
   const script = INTERPRETER.test(program) ? words.slice(1).find((it) => it !== '' && !it.startsWith('-')) : undefined;
   return (script === undefined ? program : `${program} ${basename(script)}`).slice(0, LABEL_CHARS_MAX);

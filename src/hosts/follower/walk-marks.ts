@@ -3,8 +3,9 @@
  * mark. After two deaths in a row the next daemon starts without following that workspace, so that it starts at all.
  */
 import { createHash } from 'node:crypto';
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { textAt } from '../../base/quiet/reads.ts';
 
 const DEATHS_MAX = 2;
 
@@ -19,7 +20,7 @@ export class WalkMarks {
   /** Notes that a workspace is being read; false if two daemons have died doing so. The one after may try again. */
   begin(workspace: string): boolean {
     const path = this.#at(workspace);
-    const deaths = countIn(path);
+    const deaths = Number(textAt(path)) || 0;
     if (deaths >= DEATHS_MAX) {
       rmSync(path, { force: true });
       return false;
@@ -40,13 +41,5 @@ export class WalkMarks {
 
   #at(workspace: string): string {
     return join(this.#folder, createHash('sha256').update(workspace).digest('hex').slice(0, 32));
-  }
-}
-
-function countIn(path: string): number {
-  try {
-    return Number(readFileSync(path, 'utf8')) || 0;
-  } catch {
-    return 0; // ENOENT: no daemon has died.
   }
 }

@@ -9,6 +9,7 @@ import { dirname, join } from 'node:path';
 import { closing, openFile, openToRead } from '../../base/disk.ts';
 import { ToolError } from '../../base/errors.ts';
 import type { Powers } from '../../base/powers.ts';
+import { namesAt } from '../../base/quiet/reads.ts';
 import { parseJson } from '../../base/text/json.ts';
 import type { Written } from './own-folders.ts';
 import { below, openFolder, partsOf, toBytes } from './places.ts';
@@ -298,7 +299,7 @@ function lookAt(top: string, path: string): ItemLook {
     marks.push([name, stat.mode, stat.size, stat.mtimeMs, stat.ctimeMs, stat.ino].join(' '));
     bytes += stat.size;
     if (stat.isDirectory() && depth < DEPTH_MAX)
-      for (const inner of namesIn(at)) left.push({ at: join(at, inner), path: `${name}/${inner}`, depth: depth + 1 });
+      for (const inner of namesAt(at)) left.push({ at: join(at, inner), path: `${name}/${inner}`, depth: depth + 1 });
     else if (shown < SHOWN_CHARS) {
       const text = textOf(at, stat).slice(0, SHOWN_CHARS - shown);
       shown += text.length;
@@ -306,14 +307,6 @@ function lookAt(top: string, path: string): ItemLook {
     }
   }
   return { digest: marks.sort().join('\n'), files, bytes };
-}
-
-function namesIn(folder: string): string[] {
-  try {
-    return fs.readdirSync(folder);
-  } catch {
-    return []; // EACCES: its maker closed it.
-  }
 }
 
 function textOf(at: string, stat: Stats): string {

@@ -2,10 +2,10 @@
  * Recognizes listeners that no answer opens: Ringfence itself, and programs by which others are run or read, so that a connection is
  * worth as much as a shell of the person. By what they are started as, and by what they answer: a debugger listens at any port.
  */
-import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { basename } from 'node:path';
 import type { Powers } from '../../base/powers.ts';
+import { textAt } from '../../base/quiet/reads.ts';
 import type { Listener } from './listeners.ts';
 
 const DEBUGGER = 'a debugger, which runs what it is sent';
@@ -91,19 +91,11 @@ function isDebugged(pid: number, port: number): boolean {
 
 function parentOf(pid: number): number {
   // The name before the last parenthesis may hold anything.
-  const text = textOf(`/proc/${pid}/stat`);
+  const text = textAt(`/proc/${pid}/stat`) ?? '';
   return Number(text.slice(text.lastIndexOf(')') + 1).split(' ')[2]) || 0;
 }
 
-const wordsOf = (pid: number): string[] => textOf(`/proc/${pid}/cmdline`).slice(0, WORDS_BYTES_MAX).split('\0');
-
-function textOf(path: string): string {
-  try {
-    return readFileSync(path, 'latin1');
-  } catch {
-    return ''; // ENOENT, ESRCH: it has ended.
-  }
-}
+const wordsOf = (pid: number): string[] => (textAt(`/proc/${pid}/cmdline`) ?? '').slice(0, WORDS_BYTES_MAX).split('\0');
 
 /** What the listener answers; empty if it closes the connection, or says nothing in time. */
 function exchange({ address, port }: Listener, sends: string, powers: Powers): Promise<string> {

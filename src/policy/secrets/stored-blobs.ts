@@ -3,9 +3,10 @@
  * are read, never the index, attributes or filters. Architecture invariant: whatever is doubtful counts as not held.
  */
 import { createHash } from 'node:crypto';
-import { closeSync, constants, fstatSync, lstatSync, openSync, readdirSync, readlinkSync, readSync } from 'node:fs';
+import { closeSync, constants, fstatSync, lstatSync, openSync, readlinkSync, readSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { isInside } from '../../base/paths.ts';
+import { namesAt } from '../../base/quiet/reads.ts';
 
 const PACKS_MAX = 256;
 /** The layout of a pack's index, version 2: https://git-scm.com/docs/pack-format. */
@@ -21,7 +22,7 @@ export function isStored(path: string, bytes: Buffer, root: string): boolean {
   const hex = oid.toString('hex');
   if (withFile(join(objects, hex.slice(0, 2), hex.slice(2)), () => true)) return true;
   const pack = join(objects, 'pack');
-  const indexes = namesIn(pack).filter((it) => it.endsWith('.idx'));
+  const indexes = namesAt(pack).filter((it) => it.endsWith('.idx'));
   return indexes.slice(0, PACKS_MAX).some((it) => withFile(join(pack, it), (fd) => isIndexed(fd, oid)));
 }
 
@@ -76,13 +77,5 @@ function withFile(path: string, look: (fd: number) => boolean): boolean {
     return false; // A pack's index that is cut short.
   } finally {
     closeSync(fd);
-  }
-}
-
-function namesIn(folder: string): string[] {
-  try {
-    return readdirSync(folder);
-  } catch {
-    return []; // ENOENT
   }
 }

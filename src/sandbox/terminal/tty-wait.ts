@@ -2,7 +2,8 @@
  * Tells whether a terminal's foreground program waits for input, from what the kernel tells about its threads: the system
  * call that each sleeps in, and whether that call reads the terminal. A prompt's text does not matter.
  */
-import { closeSync, openSync, readdirSync, readFileSync, readSync, statSync } from 'node:fs';
+import { closeSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
+import { namesAt, textAt } from '../../base/quiet/reads.ts';
 import { type Arch, type CallName, callNumbers } from '../syscalls.ts';
 
 /** The file of a terminal's slave end, as this process sees it. */
@@ -28,12 +29,12 @@ export function waiterOf(leader: number, tty: Tty): string | undefined {
   for (const name of readdirSync('/proc')) {
     const pid = Number(name);
     if (!Number.isInteger(pid) || Number(fieldsOf(pid)?.[PGRP]) !== group) continue;
-    for (const thread of threadsOf(pid)) {
+    for (const thread of namesAt(`/proc/${pid}/task`)) {
       left -= 1;
       if (left < 0) return undefined;
-      const call = readQuietly(`/proc/${pid}/task/${thread}/syscall`)?.trim().split(' ') ?? [];
+      const call = textAt(`/proc/${pid}/task/${thread}/syscall`)?.trim().split(' ') ?? [];
       if (!waitsFor(pid, call, tty)) continue;
-      const status = readQuietly(`/proc/${pid}/task/${thread}/status`) ?? '';
+      const status = textAt(`/proc/${pid}/task/${thread}/status`) ?? '';
       if (!/^State:\tS/m.test(status)) continue;
       return `${thread} ${/^voluntary_ctxt_switches:\t(\d+)/m.exec(status)?.[1]}`;
     }
@@ -46,20 +47,12 @@ const PGRP = 2;
 const TPGID = 5;
 
 function fieldsOf(pid: number): string[] | undefined {
-  const text = readQuietly(`/proc/${pid}/stat`);
+  const text = textAt(`/proc/${pid}/stat`);
   return text?.slice(text.lastIndexOf(')') + 2).split(' ');
 }
 
 /** Threads checked in one foreground; with more, the others are ignored. */
 const THREADS_MAX = 512;
-
-function threadsOf(pid: number): string[] {
-  try {
-    return readdirSync(`/proc/${pid}/task`);
-  } catch {
-    return []; // ENOENT: already gone.
-  }
-}
 
 /** Calls that wait for a file; other blocking calls (accept, futex …) do not wait for files. */
 const numbers = (...names: CallName[]) => new Set(callNumbers(names, process.arch as Arch));
@@ -112,7 +105,7 @@ function selected(pid: number, count: number, address: number): number[] {
 }
 
 function watched(pid: number, fd: number): number[] {
-  const text = readQuietly(`/proc/${pid}/fdinfo/${fd}`) ?? '';
+  const text = textAt(`/proc/${pid}/fdinfo/${fd}`) ?? '';
   return [...text.matchAll(/^tfd:\s*(\d+) events:\s*([0-9a-f]+)/gm)]
     .filter(([, , events]) => (Number.parseInt(events as string, 16) & POLLIN) !== 0)
     .slice(0, FDS_MAX)
@@ -130,13 +123,5 @@ function memoryOf(pid: number, address: number, length: number): Buffer {
     return Buffer.alloc(0); // EACCES, EIO, ESRCH: not readable.
   } finally {
     if (fd !== undefined) closeSync(fd);
-  }
-}
-
-function readQuietly(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch {
-    return undefined; // ENOENT, ESRCH: already gone. EACCES: not readable.
   }
 }
