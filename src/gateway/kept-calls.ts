@@ -84,7 +84,6 @@ export class KeptCalls {
     return this.#calls.get(callId);
   }
 
-  /** A running call. */
   underWay(callId: string): KeptCall | undefined {
     return this.#open.get(callId);
   }
@@ -104,7 +103,6 @@ export class KeptCalls {
     return this.#calls.values();
   }
 
-  /** Records of all remembered calls. */
   get records(): CallRecord[] {
     return [...this.#calls.values()].map(({ record }) => record);
   }

@@ -48,7 +48,6 @@ export interface LocalSession {
   call(tool: string, input: unknown, options: CallOptions): Promise<ToolResult>;
   /** Like `tools.batch`, with unchecked params; its calls are parts of `span`. Throws RpcError. */
   batch(params: unknown, span?: SpanContext): Promise<BatchResult | BatchEstimate>;
-  /** Cancels a batch by its id. */
   cancelBatch(batchId: string): void;
   /** Like `results.read` with a ref. Throws RpcError INVALID_PARAMS. */
   read(params: { ref: string; offset?: number; limit?: number }): Promise<ResultPage>;

@@ -69,7 +69,6 @@ export class SessionRecords {
   }
 }
 
-/** The audit entry for an opened session. */
 export function sessionEntry({ options, policy }: Session): AuditEntry {
   const { id, principal, role, client, workspace, root, mode, delegation } = options;
   const { name, version: policyVersion } = policy();

@@ -18,7 +18,6 @@ export interface SessionsParts {
   sessionEnded(session: Session): void;
 }
 
-/** A request to resume a session. */
 export interface ResumeRequest {
   readonly resume: NonNullable<Params<'hello'>['resume']>;
   readonly identity: Identity;

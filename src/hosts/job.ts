@@ -345,7 +345,6 @@ export interface ThreadEnded {
 /** What the kernel and the thread itself say about its CPU time. */
 export interface ThreadClock {
   readonly thread: number;
-  /** CPU time in ms. */
   readonly cpuMs: number;
   readonly begun: number;
   /** The CPU time of the thread in ms when it began its newest job. */

@@ -11,7 +11,6 @@ export interface OverTime {
   readonly used: number;
 }
 
-/** A job in progress in a thread. */
 export interface JobInThread {
   readonly id: number;
   /** How many jobs were sent to the thread before. */

@@ -42,7 +42,6 @@ export class WritesByPrincipal {
     writer.running += 1;
   }
 
-  /** Records the end of a call. */
   end(call: ClearedCall): void {
     const writer = this.#begun.get(call);
     if (!writer) return;

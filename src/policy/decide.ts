@@ -25,7 +25,6 @@ import type { Policy, Rule } from './schema.ts';
 /** Most rules listed for one decision; a command line of a thousand words may match every rule there is. */
 const RULES_TOLD_MAX = 64;
 
-/** A decision and the reasons for it. */
 export interface PolicyDecision {
   readonly decision: Decision;
   /** The rule or tier that decided: the strictest one; among equals a rule before a tier, then by id. */

@@ -11,7 +11,6 @@ import type { Limits } from '../base/limits.ts';
 import type { Powers, Timer } from '../base/powers.ts';
 import { openDatabase } from './database.ts';
 
-/** A call at its start. */
 export interface NewCall {
   readonly principal: string;
   readonly sessionId: string;

@@ -20,7 +20,6 @@ export interface PreviewsOptions {
   readonly powers: Powers;
 }
 
-/** The call that a preview is of. */
 export interface PreviewedCall {
   readonly callId: string;
   readonly sessionId: string;

@@ -20,7 +20,6 @@ export interface ResultLogOptions {
   readonly room?: DiskRoom;
 }
 
-/** An appended chunk. */
 export interface AppendedChunk {
   /** Number of the chunk in its call's output, from 1. */
   readonly seq: number;

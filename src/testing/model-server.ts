@@ -15,7 +15,6 @@ import { type Dialect, endlessDelta, type ModelReply, messageOf, streamOf } from
 
 export type { Dialect, ModelReply, ScriptedCall } from './model-reply.ts';
 
-/** A request as it came. */
 export interface ModelRequest {
   readonly dialect: Dialect;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;

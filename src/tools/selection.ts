@@ -1,7 +1,7 @@
 /** Selects files below a directory by globs, in order; leaves out hidden files and those that .gitignore excludes. */
 import type { Ignore } from 'ignore';
 import { ToolError } from '../base/errors.ts';
-import { type Glob, matchGlob, parseGlob, searchForms } from '../base/text/glob.ts';
+import { type Glob, matchGlob, parseGlob, searchForms, toSegments } from '../base/text/glob.ts';
 import type { CheckedDirectory, ToolContext } from './tool.ts';
 
 export interface SelectionOptions {
@@ -116,5 +116,4 @@ class Selection {
   }
 }
 
-const toSegments = (path: string): string[] => path.split('/').filter((it) => it !== '' && it !== '.');
 const join = (folder: string, name: string): string => (folder === '' ? name : `${folder}/${name}`);

@@ -17,7 +17,6 @@ export interface TerminalScreen extends TerminalSize {
   fullScreen: boolean;
 }
 
-/** One terminal, as it is now. */
 export interface TerminalState {
   /** Raw output after the position that was asked for. */
   output: string;

@@ -22,7 +22,6 @@ export interface Column {
   readonly style?: Style;
 }
 
-/** Text, or text in a style of its own. */
 export type Cell = string | { readonly text: string; readonly style?: Style | undefined };
 
 const GAP = '  ';

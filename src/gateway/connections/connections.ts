@@ -8,7 +8,6 @@ import type { Identity } from '../authenticate.ts';
 import type { Connection } from '../client-link.ts';
 import { ConnectionShares } from './shares.ts';
 
-/** A peer of the daemon. */
 export interface PeerConnection extends Connection {
   readonly channel: Channel;
   readonly peer: Peer;

@@ -8,7 +8,6 @@ import type { Session } from '../session.ts';
 import type { SessionRecords } from '../session-records.ts';
 import type { Sessions } from '../sessions.ts';
 
-/** The web panel. */
 export interface PanelControl {
   /** Serves the panel, if it is not served yet. Throws RpcError. */
   open(asked: Params<'panel.open'>): Promise<{ url: string; expiresAt: string }>;

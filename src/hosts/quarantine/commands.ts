@@ -51,7 +51,6 @@ export interface LeftBehind {
 }
 
 export interface NewcomersRun extends Disposable {
-  /** The masks that the command is to have. */
   readonly masks: Masks;
   /** The command is over: moves what is left, and gives everything that was. Throws why the command had to be ended. */
   end(): Promise<LeftBehind>;

@@ -15,7 +15,6 @@ export interface MissingPath {
   readonly why: string;
 }
 
-/** A report on the journal of one command. */
 export interface CommandReport extends JournalReport {
   /** The first of the paths that can't be undone. */
   readonly missing: readonly MissingPath[];

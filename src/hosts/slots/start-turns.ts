@@ -6,7 +6,6 @@
 /** Hosts that start at the same time. */
 const AT_ONCE = 2;
 
-/** A host that is to be started. */
 export interface WantedStart {
   readonly principal: string;
   /** Whether a call waits for it; may become so. */

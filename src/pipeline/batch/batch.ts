@@ -87,7 +87,6 @@ function toResult(
   };
 }
 
-/** One running batch. */
 class BatchRun {
   skipped = 0;
   /** The most calls that were in progress at once; a call that waits in a queue, for a lock or for a person does not count. */

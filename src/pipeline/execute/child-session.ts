@@ -42,7 +42,6 @@ export interface ChildSession {
   tools(format: 'openai-chat' | 'anthropic'): readonly unknown[];
   /** Runs the calls of one turn as a batch; never rejects. The calls end with the reason of the signal. */
   run(calls: readonly TurnCall[], signal: AbortSignal): Promise<TurnResult[]>;
-  /** Ends one of its calls. */
   abort(callId: string, reason: ToolError): void;
   /** Ends the session with all of its calls. */
   end(reason: string): Promise<void>;

@@ -1,7 +1,6 @@
 /** Words of a command line as bash passes them to a program: quotes, escapes, braces and tildes resolved. Pure. */
 import type { Word, WordPart } from 'unbash';
 
-/** One argument. */
 export interface ShellArgument {
   /** Undefined if only the shell knows it. */
   readonly text: string | undefined;

@@ -153,7 +153,6 @@ function enter(group: CgroupFolders): void {
   }
 }
 
-/** The control group of one command. */
 export class CommandGroup implements CommandWatch {
   readonly #options: Options;
   readonly #sandboxTasks: number;

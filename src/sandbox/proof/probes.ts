@@ -38,7 +38,6 @@ export interface ProbeTargets {
   readonly variables: readonly string[];
 }
 
-/** Observations from outside. */
 export interface OutsideObservations {
   /** Whether a process of the sandbox remained after it had ended. */
   readonly survived: boolean;

@@ -13,7 +13,6 @@ import type { SecretSettings } from './settings.ts';
 /** The place of a secret, the one that is used first. */
 export type SecretPlace = 'command' | 'credentials' | 'state';
 
-/** A secret that an operation needs. */
 export interface NeededSecret {
   readonly name: string;
   /** URL at which a person gets one. */

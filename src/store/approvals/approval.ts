@@ -102,7 +102,6 @@ export interface Resolution {
   readonly by: string;
 }
 
-/** The result of an answer. */
 export interface AnswerResult {
   readonly approval: Approval;
   readonly grant?: Grant | undefined;

@@ -92,7 +92,6 @@ function hostParts(target: string): Omit<Title, 'verb'> {
   return { before: host.slice(0, host.length - heavy.length), heavy, after: port };
 }
 
-/** The title as one text. */
 export const titleText = (asked: Asked): string => {
   const { verb, before, heavy, after } = titleOf(asked);
   return `${verb}${verb && ' '}${before}${heavy}${after}`;

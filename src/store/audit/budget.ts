@@ -45,7 +45,6 @@ export class AuditBudget {
     this.#logBytes = measure();
   }
 
-  /** Charges a row to its principal. */
   charge(principal: string, row: Readonly<Record<string, string | number | null>>): void {
     let bytes = ROW_BYTES;
     for (const it of Object.values(row)) if (typeof it === 'string') bytes += it.length;

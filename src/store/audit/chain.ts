@@ -15,7 +15,6 @@ import type { Powers } from '../../base/powers.ts';
 /** The previous hash of the first entry. */
 export const GENESIS = '0'.repeat(64);
 
-/** A position in the chain. */
 export interface ChainPosition {
   readonly seq: number;
   readonly hash: string;

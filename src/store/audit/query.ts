@@ -9,7 +9,6 @@ import { toRecord } from './entry.ts';
 
 export interface AuditFilter {
   readonly tool?: string | undefined;
-  /** Session id. */
   readonly session?: string | undefined;
   readonly callId?: string | undefined;
   readonly kind?: AuditKind | undefined;

@@ -1,10 +1,10 @@
 /** Test runners: how a workspace shows that it has one, its command line, and where its report comes from. */
 import { ToolError } from '../../base/errors.ts';
+import { asWord } from '../../base/paths.ts';
 import { jsonOr } from '../../base/text/json.ts';
 import { isRecord } from '../../base/text/values.ts';
 import { holds } from '../context/file-presence.ts';
 import type { ToolContext } from '../tool.ts';
-import { quoted } from './workspace-programs.ts';
 
 export const RUNNERS = ['vitest', 'jest', 'node', 'pytest', 'go', 'cargo'] as const;
 export type Runner = (typeof RUNNERS)[number];
@@ -92,7 +92,7 @@ const RUNNER_SPECS: Readonly<Record<Runner, RunnerSpec>> = {
 
 /** The command line of a run. Paths never read as options, since the input refuses those that begin with `-`. */
 export const testCommand = (runner: Runner, tests: TestsToRun): string =>
-  RUNNER_SPECS[runner].words(tests).map(quoted).join(' ');
+  RUNNER_SPECS[runner].words(tests).map(asWord).join(' ');
 
 /** The report of a run as `CommandToRun.report` names it. */
 export const reportOf = (runner: Runner): string => (RUNNER_SPECS[runner].isOnStdout ? '-' : REPORT);

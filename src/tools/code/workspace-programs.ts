@@ -1,6 +1,7 @@
 /** The workspace's own linters and formatters: how to tell which it has, their command lines, and their reports. */
 
 import { ToolError } from '../../base/errors.ts';
+import { asWord } from '../../base/paths.ts';
 import { parseJson } from '../../base/text/json.ts';
 import { isRecord } from '../../base/text/values.ts';
 import { holds } from '../context/file-presence.ts';
@@ -81,11 +82,7 @@ export function engineOf(linter: Linter, ctx: ToolContext): Engine {
 }
 
 export const lintCommand = (linter: Linter, paths: readonly string[]): string =>
-  [...PROGRAMS[linter].words, ...(PROGRAMS[linter].takesPaths ? paths : [])].map(quoted).join(' ');
-
-/** A word as a shell reads it back. */
-export const quoted = (word: string): string =>
-  /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+  [...PROGRAMS[linter].words, ...(PROGRAMS[linter].takesPaths ? paths : [])].map(asWord).join(' ');
 
 interface Looked {
   readonly workspace: string;

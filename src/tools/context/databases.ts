@@ -14,7 +14,6 @@ export interface FileSource {
   readonly access: 'read' | 'write';
 }
 
-/** A database on a server. */
 export interface ServerSource {
   readonly kind: 'postgres' | 'mysql';
   /** A name or an address, in the form of `toHostName`. */

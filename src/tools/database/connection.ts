@@ -87,7 +87,6 @@ export const tableShape = {
   notices: z.array(z.string()).optional().describe('What the server told beside the rows.'),
 };
 
-/** The output of a tool for a table. */
 export function toOutput({ columns, rows, truncatedBy, durationMs, cost, notices }: Table) {
   return {
     columns,

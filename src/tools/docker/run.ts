@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { ToolError } from '../../base/errors.ts';
+import { asWord } from '../../base/paths.ts';
 import type { ImageToRun } from '../runs.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 
@@ -8,9 +9,6 @@ const word = z
   .string()
   .max(32 * 1024)
   .refine((it) => !it.includes('\0'), 'must not hold a NUL byte');
-
-/** Quotes a word for a shell. */
-const quoted = (it: string): string => (/^[\w@%+=:,./-]+$/.test(it) ? it : `'${it.replaceAll("'", "'\\''")}'`);
 
 export default defineTool({
   name: 'docker_run',
@@ -29,9 +27,9 @@ export default defineTool({
   runs: { by: 'containers', request: ({ image }) => ({ image }) },
   destructive: true,
   effects: ({ image, command }) => [
-    { kind: 'exec', target: `docker run ${[image, ...command].map(quoted).join(' ')}` },
+    { kind: 'exec', target: `docker run ${[image, ...command].map(asWord).join(' ')}` },
   ],
-  commandOf: ({ command, cwd, env }) => ({ command: command.map(quoted).join(' ') || 'true', cwd, env }),
+  commandOf: ({ command, cwd, env }) => ({ command: command.map(asWord).join(' ') || 'true', cwd, env }),
   timeoutMs: ({ timeout }) => timeout,
   input: z.strictObject({
     image: z
@@ -75,7 +73,7 @@ export default defineTool({
     if (argv.length === 0)
       throw new ToolError('INPUT_INVALID', 'the image names no program', { suggestion: 'Give a `command`.' });
     const program = { folder, volumes, env: own, argv };
-    const ran = await ctx.run(ctx.command({ command: argv.map(quoted).join(' '), cwd, env, image: program }));
+    const ran = await ctx.run(ctx.command({ command: argv.map(asWord).join(' '), cwd, env, image: program }));
     return { ...ran, timedOut: false as const };
   },
 });

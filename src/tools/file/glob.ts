@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { matchGlob, parseSearchGlob } from '../../base/text/glob.ts';
+import { matchGlob, parseSearchGlob, toSegments } from '../../base/text/glob.ts';
 import { glob } from '../path-parameters.ts';
 import { rare } from '../rare-parameters.ts';
 import { searches } from '../search-program.ts';
@@ -126,8 +126,4 @@ async function sort(
 
 const nameOf = (path: string): string => path.split('/').findLast((it) => it !== '') ?? '';
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
-const normal = (path: string): string =>
-  path
-    .split('/')
-    .filter((it) => it !== '' && it !== '.')
-    .join('/');
+const normal = (path: string): string => toSegments(path).join('/');

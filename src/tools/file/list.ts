@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { ToolError } from '../../base/errors.ts';
-import { matchGlob, parseGlob } from '../../base/text/glob.ts';
+import { matchGlob, parseGlob, toSegments } from '../../base/text/glob.ts';
 import { details, shownDetails } from '../details.ts';
 import { rare } from '../rare-parameters.ts';
 import { type CheckedDirectory, defineTool, type ToolContext, workspacePath } from '../tool.ts';
@@ -158,10 +158,6 @@ function statOf(directory: CheckedDirectory, name: string): ReturnType<CheckedDi
   }
 }
 
-const normal = (path: string): string =>
-  path
-    .split('/')
-    .filter((part) => part !== '' && part !== '.')
-    .join('/');
+const normal = (path: string): string => toSegments(path).join('/');
 const join = (folder: string, name: string): string => (folder === '' ? name : `${folder}/${name}`);
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);

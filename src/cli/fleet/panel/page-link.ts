@@ -6,7 +6,6 @@ import type { Channel } from '../../../wire/transport/transport.ts';
 import type { WaitingConnection } from '../../../wire/transport/waiting-room.ts';
 
 export interface PageLinkParts extends Pick<PeerOptions, 'limits' | 'powers' | 'budget' | 'turns'> {
-  /** The name of the fleet. */
   readonly fleet: string;
   /** The id of the page that gives this ticket, once. */
   idOf(ticket: string): string | undefined;

@@ -29,7 +29,6 @@ import { answerParams, type FleetAnswers, type OrderParams, orderParams } from '
 import { PageLink } from './page-link.ts';
 
 export interface FleetPanelOptions {
-  /** The folder of the fleet. */
   readonly folder: string;
   /** Port on 127.0.0.1; 0 picks a free one. */
   readonly port: number;

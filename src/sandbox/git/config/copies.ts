@@ -73,7 +73,6 @@ function farFrom(cwd: string, config: string): number {
 
 const PATH_MAX = 4096;
 
-/** A copy that a command has. */
 interface MountedCopy {
   readonly path: string;
   /** Text that the next changes are compared with. */

@@ -9,7 +9,6 @@ export interface BrowserSetup {
   readonly proxy: string;
 }
 
-/** Input of a job. */
 export interface VisitJob extends PageVisit {
   /** Time for all of it, from the start of the browser on. */
   readonly withinMs: number;
