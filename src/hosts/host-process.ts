@@ -53,14 +53,6 @@ export function prefer(pid: number, nice: number): void {
   }
 }
 
-export function killQuietly(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL');
-  } catch {
-    // ESRCH: already gone.
-  }
-}
-
 /** The innermost process below a chain of launchers with one child each; the launcher itself if /proc does not list children. */
 export function leafOf(pid: number): number {
   for (let at = pid; ; ) {

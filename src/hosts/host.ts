@@ -6,11 +6,12 @@ import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
 import type { HostTier } from '../base/call.ts';
 import { ToolError } from '../base/errors.ts';
+import { signalQuietly } from '../base/quiet/signals.ts';
 import { HOST_FRAMES_FD } from '../sandbox/bubblewrap.ts';
 import type { ConfinedProcess } from '../sandbox/confined-process.ts';
 import { decode } from '../wire/protocol/codec.ts';
 import { BatchedWrites, FrameReader, toFrame } from '../wire/protocol/frame.ts';
-import { adviceOn, type HostOptions, killQuietly, leafOf, logEnd, prefer } from './host-process.ts';
+import { adviceOn, type HostOptions, leafOf, logEnd, prefer } from './host-process.ts';
 import type { FromHost, JobRequest, ThreadEnded, ToHost } from './job.ts';
 import { parseFromHost } from './parse-from-host.ts';
 import { type JobEnd, RunningJob, type RunOptions } from './running-job.ts';
@@ -164,7 +165,7 @@ export class Host {
     // Kill the innermost process: a launcher that dies before its child set its parent-death signal would leave the child running.
     const { pid, exitCode, signalCode } = this.#child;
     const leaf = this.#pid || (pid === undefined || exitCode !== null || signalCode !== null ? 0 : leafOf(pid));
-    if (this.#alive && leaf !== 0 && leaf !== pid) killQuietly(leaf);
+    if (this.#alive && leaf !== 0 && leaf !== pid) signalQuietly(leaf, 'SIGKILL');
     this.#child.kill('SIGKILL');
     this.#end();
   }

@@ -5,6 +5,7 @@
 import { closeSync, openSync, readdirSync, readlinkSync } from 'node:fs';
 import type { CommandBounds, Limits } from '../base/limits.ts';
 import type { Powers } from '../base/powers.ts';
+import { signalQuietly } from '../base/quiet/signals.ts';
 import { type ProcessStat, sharedMemoryOf, statmOf, statOf } from './proc.ts';
 
 /** A bound that a command exceeded. */
@@ -137,7 +138,7 @@ export class Watchdog {
         const namespace = Number.isInteger(pid) ? namespaceOf(pid) : undefined;
         if (namespace === undefined || !this.#swept.has(namespace)) continue;
         found.add(namespace);
-        kill(pid);
+        signalQuietly(pid, 'SIGKILL');
       }
       for (const [namespace, watched] of this.#swept) {
         if (found.has(namespace)) continue;
@@ -277,14 +278,6 @@ function openNamespace(pid: number): { fd: number; name: string } | undefined {
     return undefined; // ENOENT: already gone.
   }
   return { fd, name: readlinkSync(`/proc/self/fd/${fd}`) };
-}
-
-function kill(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL');
-  } catch {
-    // ESRCH: already gone.
-  }
 }
 
 /** Name of a process's pid namespace; undefined if it has ended, or we may not inspect it. */

@@ -7,8 +7,8 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } f
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { signalQuietly } from '../../src/base/quiet/signals.ts';
 import type { Client } from '../../src/client/client.ts';
-import { killQuietly } from '../../src/hosts/host-process.ts';
 import { type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { programs } from '../support/programs.ts';
 import { FIXTURE, type ProviderArena, startProvider } from '../support/providers.ts';
@@ -79,7 +79,7 @@ const MET = 'while the sandbox was built';
 /** The answer of a call; kills its host, so that the next call gets a new one. */
 async function callOnce(by: Client, tool: 'file_read' | 'file_write' | 'terminal_execute', input: object) {
   const { metadata, ...result } = await by.call(tool, input as never);
-  if (metadata.hostPid !== undefined) killQuietly(metadata.hostPid);
+  if (metadata.hostPid !== undefined) signalQuietly(metadata.hostPid, 'SIGKILL');
   return result.success ? JSON.stringify(result.data) : `${result.error.code} ${result.error.message}`;
 }
 
@@ -97,7 +97,7 @@ test('a command that swaps a folder for a link shows no provider what is outside
   const seen = await underAttack(async () => {
     const result = await inside.call('fix__read', { path: 'plain.txt' });
     const { pid } = await provider.info();
-    if (pid !== undefined) killQuietly(pid);
+    if (pid !== undefined) signalQuietly(pid, 'SIGKILL');
     return result.success ? JSON.stringify(result.data) : `${result.error.code} ${result.error.message}`;
   });
   expect(answersWith(SECRET, seen)).toEqual([]);

@@ -4,6 +4,7 @@
  */
 import { existsSync, mkdirSync, readdirSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { signalQuietly } from '../../base/quiet/signals.ts';
 import { textOf } from '../proc.ts';
 
 export type CgroupVersion = 'v1' | 'v2';
@@ -147,7 +148,8 @@ function clearFolder(folder: string): boolean {
   const inner = foldersIn(folder)
     .map((name) => clearFolder(join(folder, name)))
     .every(Boolean);
-  for (const pid of pidsIn(folder)) kill(pid);
+  // The kernel shows a process of another pid namespace as 0; kill(0) would signal our own process group.
+  for (const pid of pidsIn(folder)) if (pid > 0 && pid !== process.pid) signalQuietly(pid, 'SIGKILL');
   return inner && removeFolder(folder);
 }
 
@@ -168,15 +170,6 @@ function removeFolder(folder: string): boolean {
     return !existsSync(folder); // EBUSY: still in use; ENOENT: already gone.
   }
   return true;
-}
-
-function kill(pid: number): void {
-  try {
-    // The kernel shows a process of another pid namespace as 0; kill(0) would signal our own process group.
-    if (pid > 0 && pid !== process.pid) process.kill(pid, 'SIGKILL');
-  } catch {
-    // ESRCH: already gone.
-  }
 }
 
 const write = (file: string, text: string): void => writeFileSync(file, text);

@@ -1,5 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import type { Readable } from 'node:stream';
+import { signalQuietly } from '../../base/quiet/signals.ts';
 import { firstChildOf } from '../proc.ts';
 
 /** What bwrap reports about its command: the pid of its init, then how it ended; nothing if it never began. */
@@ -46,11 +47,7 @@ export class Status {
    */
   kill(child: ChildProcess): void {
     this.#kill = () => {
-      try {
-        process.kill(this.init as number, 'SIGKILL');
-      } catch {
-        // ESRCH: already ended.
-      }
+      signalQuietly(this.init as number, 'SIGKILL');
       child.kill('SIGKILL');
     };
     if (this.init !== undefined && child.exitCode === null && child.signalCode === null) this.#kill();
@@ -58,13 +55,7 @@ export class Status {
 
   /** Sends SIGTERM to the command; false if it has not started or has already ended. */
   ask(): boolean {
-    const { main } = this;
-    if (main === undefined) return false;
-    try {
-      return process.kill(main, 'SIGTERM');
-    } catch {
-      return false; // ESRCH: already ended.
-    }
+    return this.main !== undefined && signalQuietly(this.main, 'SIGTERM');
   }
 
   /** Pid of the init in our pid namespace; undefined until bwrap has reported it. */

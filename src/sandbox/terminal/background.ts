@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import type { Readable } from 'node:stream';
 import { ToolError } from '../../base/errors.ts';
 import type { Powers } from '../../base/powers.ts';
+import { signalQuietly } from '../../base/quiet/signals.ts';
 import { ConfinedRun } from '../command/confined-run.ts';
 import { NODES_PIPE, openOutputPipe } from '../command/output-pipe.ts';
 import type { CommandRequest, CommandSetup } from '../command/request.ts';
@@ -70,11 +71,7 @@ export class Background extends KeptRun {
     const { main } = this.run;
     if (this.ended !== undefined || main === undefined)
       throw new ToolError('CONFLICT', 'the command has ended', { details: this.exit });
-    try {
-      process.kill(targetOf(main), name);
-    } catch {
-      // ESRCH: already ended.
-    }
+    signalQuietly(targetOf(main), name);
   }
 
   /** Asks the command to end, then kills all that it started. */

@@ -6,6 +6,7 @@ import { closeSync, statSync } from 'node:fs';
 import { ToolError } from '../../base/errors.ts';
 import type { Powers } from '../../base/powers.ts';
 import { outputOf } from '../../base/program-answer.ts';
+import { signalQuietly } from '../../base/quiet/signals.ts';
 import { ConfinedRun } from '../command/confined-run.ts';
 import type { CommandRequest, CommandSetup } from '../command/request.ts';
 import { type Attachment, beginAt, shapeOf } from '../command/start.ts';
@@ -118,11 +119,7 @@ export class Terminal extends KeptRun {
     const group = this.#foreground;
     if (group === undefined) throw new ToolError('CONFLICT', 'no program runs in the foreground of this terminal');
     this.#waiterBefore = this.waiter();
-    try {
-      process.kill(-group, name);
-    } catch {
-      // ESRCH: already ended.
-    }
+    signalQuietly(-group, name);
   }
 
   /** Names the thread that waits for input; undefined if none does. */

@@ -3,8 +3,8 @@
  * no workspace; it reaches the hosts named for it, and talks to one call by a pipe of the egress process. An agent signs what it is
  * asked to, so nothing runs there but the words given here.
  */
+import { signalQuietly } from '../../base/quiet/signals.ts';
 import type { Egress } from '../../hosts/egress.ts';
-import { killQuietly } from '../../hosts/host-process.ts';
 import type { NetworkLayer } from '../../policy/network.ts';
 import { EGRESS_PROXY_URL } from '../../sandbox/door.ts';
 import { NO_MASKS } from '../../sandbox/masks.ts';
@@ -42,7 +42,7 @@ export function lend({ script, words, places, network, until }: LentProgram, { s
   try {
     const stdio = ['ignore' as const, 'ignore' as const, 'ignore' as const, 'ignore' as const, line.stream];
     const { child } = sandbox.startProvider({ ...request, hasSockets: true }, stdio);
-    const end = () => killQuietly(child.pid as number);
+    const end = () => signalQuietly(child.pid as number, 'SIGKILL');
     until.addEventListener('abort', end, { once: true });
     const ended = () => {
       until.removeEventListener('abort', end);
