@@ -63,8 +63,7 @@ export class Collector implements Disposable {
 
   constructor(path: string, options: CollectorOptions) {
     this.#options = options;
-    this.#database = openDatabase(path);
-    this.#database.exec(SCHEMA);
+    this.#database = openDatabase(path, SCHEMA);
     this.#statements = prepared(this.#database, STATEMENTS);
   }
 

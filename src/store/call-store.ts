@@ -83,10 +83,9 @@ export class CallStore implements Disposable {
    * now on.
    */
   constructor(path: string, limits: Limits, powers: Powers) {
-    this.#database = openDatabase(path);
+    this.#database = openDatabase(path, SCHEMA);
     this.#limits = limits;
     this.#powers = powers;
-    this.#database.exec(SCHEMA);
     const now = powers.now();
     this.#run(`UPDATE calls SET cut = 1, status = 'error', ended_ms = ? WHERE ended_ms IS NULL`, now);
     this.#run('UPDATE sessions SET expires_ms = ? + resume_ms WHERE expires_ms IS NULL', now);

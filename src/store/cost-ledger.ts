@@ -109,10 +109,9 @@ export class CostLedger implements Disposable {
 
   /** Opens the file at `path`, which only this process uses, and marks reservations of an earlier daemon as lost. */
   constructor(path: string, limits: Limits, powers: Powers) {
-    this.#database = openDatabase(path);
+    this.#database = openDatabase(path, SCHEMA);
     this.#limits = limits;
     this.#powers = powers;
-    this.#database.exec(SCHEMA);
     this.#statements = prepared(this.#database, STATEMENTS);
     const { changes } = this.#database.prepare('UPDATE reservations SET lost = 1 WHERE lost = 0').run();
     if (changes > 0) powers.log.warn({ calls: changes }, 'interrupted calls are charged their estimated cost');

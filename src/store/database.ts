@@ -4,11 +4,12 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { ToolError } from '../base/errors.ts';
 import { textAt } from '../base/quiet/reads.ts';
 
-/** Opens a database that only its owner can read. Commits survive the daemon's end, but not necessarily a power cut. */
-export function openDatabase(path: string): DatabaseSync {
+/** Opens a database that only its owner can read, and runs SQL in it. Commits survive the daemon's end, but not necessarily a power cut. */
+export function openDatabase(path: string, schema = ''): DatabaseSync {
   const database = new DatabaseSync(path, { timeout: 1000, defensive: true });
   if (path !== ':memory:') chmodSync(path, 0o600);
   database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;');
+  database.exec(schema);
   return database;
 }
 

@@ -48,8 +48,7 @@ export class PanelSessions implements Disposable {
   constructor(path: string, limits: PanelLimits, powers: Pick<Powers, 'now' | 'secret'>) {
     this.#limits = limits;
     this.#powers = powers;
-    this.#database = openDatabase(path);
-    this.#database.exec(SCHEMA);
+    this.#database = openDatabase(path, SCHEMA);
     this.#statements = prepared(this.#database, STATEMENTS);
   }
 

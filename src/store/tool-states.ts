@@ -28,8 +28,7 @@ export class ToolStates implements Disposable {
   constructor(path: string, limits: Limits, powers: Powers) {
     this.#limits = limits;
     this.#powers = powers;
-    this.#database = openDatabase(path);
-    this.#database.exec(SCHEMA);
+    this.#database = openDatabase(path, SCHEMA);
     this.#statements = prepared(this.#database, STATEMENTS);
   }
 

@@ -52,8 +52,7 @@ export class TaskStore implements Disposable {
   /** Opens the file at `path`, which only this process uses, and ends the tasks of an earlier daemon. */
   constructor(path: string, limits: TaskLimits, powers: Pick<Powers, 'now'>) {
     this.#limits = limits;
-    this.#database = openDatabase(path);
-    this.#database.exec(SCHEMA);
+    this.#database = openDatabase(path, SCHEMA);
     this.#statements = prepared(this.#database, STATEMENTS);
     const cut: TaskSummary = {
       ended: 'error',

@@ -40,8 +40,7 @@ export class ProviderPins implements Disposable {
   /** Opens the file at `path`, which only this process uses. */
   constructor(path: string, powers: Powers) {
     this.#powers = powers;
-    this.#database = openDatabase(path);
-    this.#database.exec(SCHEMA);
+    this.#database = openDatabase(path, SCHEMA);
     this.#statements = prepared(this.#database, STATEMENTS);
   }
 

@@ -70,10 +70,9 @@ export class ApprovalTable implements Disposable {
   readonly #keptMax: number;
 
   constructor(path: string, keptMax: number) {
-    this.database = openDatabase(path);
+    this.database = openDatabase(path, SCHEMA);
     // FULL, since an approval that was used must not become usable again after a power cut.
     this.database.exec('PRAGMA synchronous = FULL');
-    this.database.exec(SCHEMA);
     this.#keptMax = keptMax;
     this.#statements = prepared(this.database, STATEMENTS);
   }

@@ -78,8 +78,7 @@ export class AuditLog implements Disposable {
     this.#onWritten = options.onWritten;
     this.#makeRoom = options.makeRoom;
     this.#keyPath = beside('key');
-    this.#database = openDatabase(path);
-    this.#database.exec(AUDIT_SCHEMA + CHECKPOINT_SCHEMA + HEAD_SCHEMA);
+    this.#database = openDatabase(path, AUDIT_SCHEMA + CHECKPOINT_SCHEMA + HEAD_SCHEMA);
     this.#statements = prepared(this.#database, WRITING);
     const key = readKey(this.#keyPath);
     this.#key = key ?? createKey(this.#keyPath, powers);

@@ -63,8 +63,7 @@ export class UndoJournal implements Disposable {
   /** Opens the journal and drops what is too old. No host may be running. */
   constructor(options: UndoJournalOptions) {
     this.#options = options;
-    this.#database = openDatabase(join(options.stateDir, 'undo.db'));
-    this.#database.exec(SCHEMA);
+    this.#database = openDatabase(join(options.stateDir, 'undo.db'), SCHEMA);
     this.checkpoints = new Checkpoints(this.#database, options.limits);
     this.#statements = prepared(this.#database, STATEMENTS);
     const rows = this.#database.prepare('SELECT key, workspace, principal, bytes, undo FROM calls').all();
