@@ -3,10 +3,10 @@ import * as z from 'zod';
 import { CATEGORIES, CODES, LAYERS } from './errors.ts';
 import { commandPreview } from './preview.ts';
 
-const count = () => z.int().nonnegative();
-const texts = () => z.array(z.string());
+export const count = () => z.int().nonnegative();
+export const texts = () => z.array(z.string());
 /** ISO 8601. */
-const moment = () => z.iso.datetime();
+export const moment = () => z.iso.datetime();
 
 export const TIERS = ['read_only', 'write', 'execute', 'external_api'] as const;
 /** The stages of a call, in order: judged, asked about, waiting for a slot, starting, running, being settled. */

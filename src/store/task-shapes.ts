@@ -1,7 +1,6 @@
 /** zod schemas of what is told of tasks of sub-agents. */
 import * as z from 'zod';
-
-const count = () => z.int().nonnegative();
+import { count } from '../base/result-shapes.ts';
 
 /** A task of a sub-agent. `ended` and what follows are absent while it runs. */
 export const listedTask = z.strictObject({

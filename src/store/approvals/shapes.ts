@@ -1,11 +1,6 @@
 /** zod schemas of questions to a person and of remembered answers: what docs/protocol-reference.md has, and what is stored. */
 import * as z from 'zod';
-import { effect, undo } from '../../base/result-shapes.ts';
-
-const count = () => z.int().nonnegative();
-const texts = () => z.array(z.string());
-/** ISO 8601. */
-const moment = () => z.iso.datetime();
+import { count, effect, moment, texts, undo } from '../../base/result-shapes.ts';
 
 export const IMPACTS = ['low', 'medium', 'high'] as const;
 /** Kinds of command effects, from least to greatest reach. */

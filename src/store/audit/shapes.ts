@@ -1,10 +1,6 @@
 /** zod schemas of what the audit log tells, as docs/protocol-reference.md has it. */
 import * as z from 'zod';
-import { decision, effect, resources } from '../../base/result-shapes.ts';
-
-const count = () => z.int().nonnegative();
-/** ISO 8601. */
-const moment = () => z.iso.datetime();
+import { count, decision, effect, moment, resources } from '../../base/result-shapes.ts';
 
 export const auditEntry = z.strictObject({
   seq: count().describe('Counts the entries of the audit log from 1, without gaps, across sessions and restarts.'),

@@ -1,14 +1,13 @@
 /** zod schemas of the answer to each method and of each notification; see shapes.ts for how they are used. */
 import * as z from 'zod';
 import { previewChange } from '../../base/preview.ts';
+import { count, texts } from '../../base/result-shapes.ts';
 import { callDay, toolUsage, verification } from '../../store/audit/shapes.ts';
 import { listedTask, shownTask } from '../../store/task-shapes.ts';
 import type { Method } from './messages.ts';
 import { quarantineAnswer } from './quarantine-shapes.ts';
 import * as shapes from './shapes.ts';
 
-const count = () => z.int().nonnegative();
-const texts = () => z.array(z.string());
 /** Remembered answers of one decision. */
 const remembered = z.strictObject({ count: count(), tools: texts() });
 const bytes = () => z.instanceof(Uint8Array).describe('MessagePack: bin. In the JSON subprotocol: base64.');

@@ -7,9 +7,12 @@ import {
   callRecord,
   callState,
   callStatus,
+  count,
   decision,
   denial,
   effect,
+  moment,
+  texts,
   tier,
   toolResult,
   undo,
@@ -43,11 +46,6 @@ export {
   wholeQuestion,
   wireError,
 };
-
-/** ISO 8601. */
-const moment = () => z.iso.datetime();
-const count = () => z.int().nonnegative();
-const texts = () => z.array(z.string());
 
 /** A found call; if only its output or its undo journal is known, it has nothing but its ids. */
 export const foundCall = callRecord.partial({ tool: true, createdAt: true, state: true });
