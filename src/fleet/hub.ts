@@ -7,10 +7,10 @@ import { type Credential, readCredential } from './credential.ts';
 import { FleetError } from './fleet-error.ts';
 import { fleetFiles, readRosterFile } from './folder.ts';
 import type { BusMessage, FleetLink } from './link.ts';
-import { connectBus, isSignedBy } from './nats.ts';
+import { connectMember, isSignedBy } from './nats.ts';
 import { keyOf, type Roster } from './roster.ts';
 import { started } from './started.ts';
-import { inboxOf, publisherOf, subjects } from './subjects.ts';
+import { publisherOf, subjects } from './subjects.ts';
 import { fromWire, toWire } from './wire.ts';
 
 /** Silence after which the log of a node is told as late. */
@@ -54,16 +54,8 @@ export class Hub implements AsyncDisposable {
   }
 
   async #connect(): Promise<void> {
-    const { role, name } = this.#credential;
-    const link = this.#parts.use(
-      await connectBus({
-        credential: this.#credential,
-        inbox: inboxOf(role, name),
-        waits: true,
-        limits: this.#limits,
-        powers: this.#powers,
-      }),
-    );
+    const parts = { limits: this.#limits, powers: this.#powers };
+    const link = this.#parts.use(await connectMember(this.#credential, parts));
     await this.#makeLeases(link);
     this.#listen(link);
   }

@@ -6,6 +6,7 @@ import type { Credential } from './credential.ts';
 import { FleetError } from './fleet-error.ts';
 import { LeaseStore } from './leases.ts';
 import { type FleetLink, Unanswered } from './link.ts';
+import { inboxOf } from './subjects.ts';
 
 export interface MemberKeys {
   readonly seed: string;
@@ -47,6 +48,13 @@ const PING_MS = 2_000;
 /** The client does not notice a server that closes before it has answered, as it can while it reads its roster again. */
 const CONNECT_MS = 3_000;
 const RECONNECT_MS = 250;
+
+/** Connects a member to its bus as soon as that is there. Throws FleetError. */
+export const connectMember = (
+  credential: Credential,
+  parts: Pick<ConnectOptions, 'limits' | 'powers'>,
+): Promise<FleetLink> =>
+  connectBus({ ...parts, credential, inbox: inboxOf(credential.role, credential.name), waits: true });
 
 /** Connects to the bus of a credential, and again whenever the connection is lost. Throws FleetError. */
 export async function connectBus(options: ConnectOptions): Promise<FleetLink> {

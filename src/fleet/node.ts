@@ -10,7 +10,7 @@ import type { Powers } from '../base/powers.ts';
 import { AuditShipper } from './audit-shipper.ts';
 import type { Credential } from './credential.ts';
 import type { BusMessage, FleetLink } from './link.ts';
-import { connectBus, type MemberKeys, memberKeys } from './nats.ts';
+import { connectMember, type MemberKeys, memberKeys } from './nats.ts';
 import { NodeOrders } from './node-orders.ts';
 import { NodeState } from './node-state.ts';
 import { NodeSessions } from './placed/node-sessions.ts';
@@ -19,7 +19,7 @@ import { type FollowedPolicy, NodePolicy } from './policy/node-policy.ts';
 import { HEARTBEAT_MS, type Heartbeat, WARM_MAX } from './presence.ts';
 import { RosterCopy } from './roster-copy.ts';
 import { started } from './started.ts';
-import { inboxOf, subjects } from './subjects.ts';
+import { subjects } from './subjects.ts';
 import { type DaemonClient, fromWire, toWire } from './wire.ts';
 
 export interface NodeOptions {
@@ -56,10 +56,8 @@ export class FleetNode implements AsyncDisposable {
 
   async #connect(): Promise<void> {
     const { credential, limits, powers } = this.#options;
-    const { name, role, seed } = credential;
-    const keys = await memberKeys(seed);
-    const connect = async () =>
-      this.#parts.use(await connectBus({ credential, inbox: inboxOf(role, name), waits: true, limits, powers }));
+    const keys = await memberKeys(credential.seed);
+    const connect = async () => this.#parts.use(await connectMember(credential, { limits, powers }));
     const link = await connect();
     // What sessions send would keep heartbeats, questions, orders and records waiting on their connection.
     const flow = await connect();

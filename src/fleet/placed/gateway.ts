@@ -10,13 +10,13 @@ import type { OpeningOptions } from '../../faces/mcp/opening-options.ts';
 import { listenSocket } from '../../wire/transport/unix-socket.ts';
 import type { Credential } from '../credential.ts';
 import { type FleetLink, Unanswered } from '../link.ts';
-import { connectBus, isSignedBy, type MemberKeys, memberKeys } from '../nats.ts';
+import { connectMember, isSignedBy, type MemberKeys, memberKeys } from '../nats.ts';
 import { type Candidate, place } from '../placement.ts';
 import { Presence, presenceAt } from '../presence.ts';
 import { keyOf } from '../roster.ts';
 import { RosterCopy } from '../roster-copy.ts';
 import { started } from '../started.ts';
-import { inboxOf, publisherOf, subjects } from '../subjects.ts';
+import { publisherOf, subjects } from '../subjects.ts';
 import { fromWire, toWire } from '../wire.ts';
 import { originHash, parseSource, placeOf } from '../workspaces/source.ts';
 import { FlowGate } from './flow-gate.ts';
@@ -79,10 +79,8 @@ export class FleetGateway implements AsyncDisposable {
 
   async #start(): Promise<void> {
     const { credential, socket, mcpSocket, limits, powers } = this.#options;
-    const { name, role } = credential;
     this.#keys = await memberKeys(credential.seed);
-    const connect = async () =>
-      this.#parts.use(await connectBus({ credential, inbox: inboxOf(role, name), waits: true, limits, powers }));
+    const connect = async () => this.#parts.use(await connectMember(credential, { limits, powers }));
     const link = await connect();
     this.#flow = await connect();
     this.#gate = new FlowGate(this.#flow, limits.fleetUnflushedBytes);
@@ -93,7 +91,7 @@ export class FleetGateway implements AsyncDisposable {
       ),
     );
     this.#parts.use(
-      this.#flow.subscribe(subjects.toGateway(name, '*', '*'), ({ subject, data }) => {
+      this.#flow.subscribe(subjects.toGateway(credential.name, '*', '*'), ({ subject, data }) => {
         const session = publisherOf(subject);
         const early = this.#early.get(session);
         if (!early) this.#streams.receive(session, data);
