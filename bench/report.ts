@@ -126,7 +126,7 @@ export function toMarkdown(results: Results, page: string, notes: string): strin
     '<!-- Written by `npm run bench -- --report` of its results and bench/notes.md. -->',
     '# Benchmarks',
     `Last measured ${days} on ${on}. Compare the ratios (×, lower is better): a subject and its floor, the least that it could cost, took turns in one run. Without a floor, a ratio is of the floor above; ″ repeats the name above. Milliseconds are this machine’s. ${body.split(MISSED).length - 1} goals are ${MISSED}.`,
-    'Shown is what has a floor, a peer or a goal. `npm run bench` measures anew and writes all figures, with spread, p99, memory and the machine’s load, to `bench/results/`; [bench/README.md](../bench/README.md) explains them; [package.json](../bench/peers/package.json) has the peers’ versions.',
+    'Shown is what has a floor, a peer or a goal. `npm run bench` measures anew and writes all figures, with spread, p99, memory and the machine’s load, to `bench/results/`; [bench/README.md](../bench/README.md) explains them; `bench/peers/package.json` has the peers’ versions.',
     body,
   ];
   return withShortNames(`${parts.join('\n\n')}\n`);
