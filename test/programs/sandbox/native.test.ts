@@ -175,7 +175,10 @@ describe.each(ARCHES)('built for %s', (arch, launcher) => {
       const line =
         'ulimit -n; ulimit -f; ulimit -t; ulimit -Ht; ulimit -v; ulimit -d; ulimit -n 999 2>/dev/null || echo kept';
       const words = ['1048576', '123', '50', '-', '67108864', '-', '-', '-', 'bash', '-c', line];
-      expect(await entered(words)).toMatchObject({ out: '123\n1024\n50\n51\nunlimited\n65536\nkept\n', status: 0 });
+      // qemu sets no limit of data for the machine that it stands for.
+      const data = launcher.length > 0 ? 'unlimited' : '65536';
+      const out = `123\n1024\n50\n51\nunlimited\n${data}\nkept\n`;
+      expect(await entered(words)).toMatchObject({ out, status: 0 });
     });
 
     test('a program that no folder of PATH holds is 127, and one that is no program 126', async ({ skip }) => {
