@@ -203,8 +203,7 @@ describe('a daemon under a service manager', () => {
     const silences = () => daemon.log().split('the watchdog is told nothing').length - 1;
     await using client = await daemon.connect();
     const hosts = async () => ((await client.request('status', {})) as { hosts: { pid: number }[] }).hosts;
-    // A session warms the host of reads.
-    await until(async () => (await hosts()).length > 0);
+    await dataOf(client.call('file_list', {}));
     const pids = (await hosts()).map((it) => it.pid);
     for (const it of pids) process.kill(it, 'SIGSTOP');
     await until(() => silences() >= 1);
