@@ -222,10 +222,11 @@ async function trees(bench: Context): Promise<Growth[]> {
   ];
 }
 
-const IDENTITY = ['-c', 'user.name=A', '-c', 'user.email=a@example.com'];
+/** Without the collection of garbage that git begins behind a large commit. */
+const SETTINGS = ['-c', 'user.name=A', '-c', 'user.email=a@example.com', '-c', 'gc.auto=0', '-c', 'maintenance.auto=0'];
 
 function commitAll(folder: string): void {
-  const git = (...args: string[]) => execFileSync('git', [...IDENTITY, ...args], { cwd: folder, stdio: 'ignore' });
+  const git = (...args: string[]) => execFileSync('git', [...SETTINGS, ...args], { cwd: folder, stdio: 'ignore' });
   git('init');
   git('add', '-A');
   git('commit', '-m', 'all');

@@ -2,7 +2,7 @@
 
 import { RpcError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
-import type { Powers, Timer } from '../base/powers.ts';
+import { afterMicrotasks, type Powers, type Timer } from '../base/powers.ts';
 import type { Params, Topic } from '../wire/protocol/messages.ts';
 import { GatheredUpdates } from './connections/gathered-updates.ts';
 import type { Event, Events } from './events.ts';
@@ -73,9 +73,9 @@ export function subscribe(
       gathered?.[Symbol.dispose]();
     },
   });
-  // Runs after the answer is sent, so the subscription's number precedes its events, and before the next request is read, so its updates
-  // precede its result.
-  setImmediate(() => {
+  // After the answer is sent, which takes microtasks alone, so the subscription's number precedes its events; and before another request
+  // is read, so its updates precede its result.
+  afterMicrotasks(() => {
     const missed = waiting ?? [];
     waiting = undefined;
     for (const event of missed) tell(event);

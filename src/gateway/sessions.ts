@@ -1,7 +1,7 @@
 /** All sessions: those with a connected client, and those that wait for their client to come back. */
 import { RpcError, ToolError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
-import type { Powers } from '../base/powers.ts';
+import { afterMicrotasks, type Powers } from '../base/powers.ts';
 import type { CallStore, StoredSession } from '../store/call-store.ts';
 import type { Params } from '../wire/protocol/messages.ts';
 import { sameSecret } from '../wire/transport/same-secret.ts';
@@ -92,7 +92,7 @@ export class Sessions {
     connection.link = link;
     link.session.comeBack();
     // Runs after hello is answered.
-    this.#parts.powers.after(0, () => link.outbox.release());
+    afterMicrotasks(() => link.outbox.release());
     return link.outbox.attach(connection.peer);
   }
 
