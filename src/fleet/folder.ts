@@ -45,7 +45,7 @@ export function readFleet(folder: string, limits: Limits): { readonly privateKey
 
 /** The signed roster in a file. Throws FleetError. */
 export function readRosterFile(path: string, operatorKey: string, limits: Limits): { roster: Roster; signed: unknown } {
-  // What is no JSON is told as a roster that is not signed.
+  // Text that is not JSON is reported as an unsigned roster.
   const signed = jsonOr(readFleetFile(path), undefined);
   return { roster: readRoster(signed, operatorKey, limits), signed };
 }

@@ -69,6 +69,8 @@ export class ShadowTree {
   #byInode: Map<number, string> | undefined;
   #files = 0;
   #rootMode = 0;
+  /** Whether names went that lie in folders which are not kept, and so may have been second names of files that are. */
+  #hasLostNames = false;
   onReplaced: OnReplaced = () => {};
 
   constructor(options: ShadowTreeOptions) {
@@ -103,14 +105,17 @@ export class ShadowTree {
     if (this.#dirty.size > this.#options.limits.watchedNamesMax) throw new TooLarge('too many changes');
   }
 
-  /** Notes the files that changed since a time, in ms; gives those whose names were not given. Throws TooLarge. */
-  noteChangedSince(sinceMs: number): string[] {
-    const unnamed: string[] = [];
+  /** Whether names have gone, since the last call, that nothing is known of. */
+  takeLostNames(): boolean {
+    const hasLost = this.#hasLostNames;
+    this.#hasLostNames = false;
+    return hasLost;
+  }
+
+  /** Notes the files that changed since a time, in ms, also those whose names were not given. Throws TooLarge. */
+  noteChangedSince(sinceMs: number): void {
     for (const [path, { type }] of this.entries)
-      if (type === 'file' && !this.#dirty.has(path) && (this.#options.files.stat(path)?.ctimeMs ?? 0) >= sinceMs)
-        unnamed.push(path);
-    for (const it of unnamed) this.#note(it, false);
-    return unnamed;
+      if (type === 'file' && (this.#options.files.stat(path)?.ctimeMs ?? 0) >= sinceMs) this.#note(path, false);
   }
 
   /** Takes in everything that changed, in steps, outer names before those in them. Throws TooLarge. */
@@ -156,6 +161,7 @@ export class ShadowTree {
     if (above !== undefined) {
       this.onReplaced(above, this.entries.get(above));
       const inside = this.#options.files.stat(path);
+      this.#hasLostNames ||= inside === undefined;
       if (inside?.isFile() && inside.nlink > 1)
         this.#noteAll(inside.ino, this.#linked.get(inside.ino) ?? this.#namesOf(inside.ino), path);
       return;

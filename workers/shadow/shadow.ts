@@ -136,12 +136,16 @@ export class Shadow implements Disposable {
     try {
       if (!this.#runs.has(run) || !parts) return 'lost';
       if (key === undefined) return undefined;
-      const noted = sweep ? parts.tree.noteChangedSince(this.#begunAt - CLOCK_MS) : [];
       this.#refresh();
       const pres = this.#runs.get(run) as PreImages;
+      const told = new Set(pres.keys());
+      if (parts.tree.takeLostNames() || sweep) {
+        parts.tree.noteChangedSince(this.#begunAt - CLOCK_MS);
+        this.#refresh();
+      }
       const post = (path: string) => parts.tree.entries.get(path);
       const changes = [...pres].map(([path, pre]): PathChange => ({ path, pre, post: post(path) }));
-      const unnamed = noted.filter((it) => pres.has(it) && !isSame(pres.get(it), post(it)));
+      const unnamed = changes.filter((it) => !told.has(it.path) && !isSame(it.pre, it.post)).map(({ path }) => path);
       this.#builds = 0;
       const { folder, limits, powers } = this.#options;
       const report = writeJournal(changes, { ...parts, otherRoot: parts.tree.otherRoot, folder, key, limits, powers });

@@ -2,10 +2,9 @@
  * The files of the operator's policy on a node, in the state directory. The daemon follows `policy.yaml`, which extends the
  * unpacked bundle; `bundle.json` is the bundle as it came, and `required.json` what the roster asked for last.
  */
-import { existsSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { replaceFile } from '../../base/disk.ts';
-import { textAt } from '../../base/quiet/reads.ts';
 import { jsonOr } from '../../base/text/json.ts';
 import type { PolicyBundle } from '../../policy/bundle/bundle.ts';
 import { unpackBundle } from '../../policy/bundle/collect.ts';
@@ -37,7 +36,7 @@ export class PolicyFiles {
 
   /** What the roster asked for last; undefined if it never did. A damaged file counts as missing, since the roster says it again. */
   readRequired(): RequiredBundle | undefined {
-    const read = requiredBundle.safeParse(jsonOr(textAt(join(this.#folder, 'required.json')) ?? '', undefined));
+    const read = requiredBundle.safeParse(this.#read('required.json'));
     return read.success ? read.data : undefined;
   }
 
@@ -47,7 +46,8 @@ export class PolicyFiles {
 
   /** The text of the bundle that came last; undefined if none did. */
   readBundle(): string | undefined {
-    return textAt(join(this.#folder, 'bundle.json'));
+    const path = join(this.#folder, 'bundle.json');
+    return existsSync(path) ? readFileSync(path, 'utf8') : undefined;
   }
 
   /**
@@ -55,7 +55,7 @@ export class PolicyFiles {
    * that was replaced under its name would be watched no more. Gives back the policy before when it is disposed.
    */
   replaceBy(bundle: PolicyBundle, name: string): Disposable {
-    const before = textAt(this.entry) ?? NO_POLICY_YET;
+    const before = existsSync(this.entry) ? readFileSync(this.entry, 'utf8') : NO_POLICY_YET;
     unpackBundle(bundle, join(this.#folder, name));
     replaceFile(this.entry, `version: 1\nextends: ${JSON.stringify(`./${name}/${bundle.entry}`)}\n`);
     return {
@@ -71,5 +71,10 @@ export class PolicyFiles {
     replaceFile(join(this.#folder, 'bundle.json'), text);
     for (const it of readdirSync(this.#folder, { withFileTypes: true }))
       if (it.isDirectory() && it.name !== name) rmSync(join(this.#folder, it.name), { recursive: true });
+  }
+
+  #read(name: string): unknown {
+    const path = join(this.#folder, name);
+    return existsSync(path) ? jsonOr(readFileSync(path, 'utf8'), undefined) : undefined;
   }
 }

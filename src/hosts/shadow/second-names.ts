@@ -1,10 +1,10 @@
 /**
- * Notices that a file may have been written through a second name that was made for it and taken away again: no change is
- * told at its first name then. Names of files are watched from when they come until they are moved, which is told.
+ * Detects that a command may have written a file through a hard link that it made and removed: the kernel reports the
+ * write at the name of the link only. A name is held from its first event until it is moved, since a move is reported.
  */
 import { CAME, type Change, KIND, NAMES } from '../follower/records.ts';
 
-/** Names that are held; with more, a second name is taken for possible. */
+/** Names that are held. With more, a hard link is assumed. */
 const NAMES_MAX = 1_000;
 
 export class SecondNames {
@@ -22,7 +22,7 @@ export class SecondNames {
     else this.#came.delete(path);
   }
 
-  /** Whether there may have been one since the last call. */
+  /** Whether such a link was possible since the last call. */
   ask(): boolean {
     const isPossible = this.#isPossible;
     this.#isPossible = false;

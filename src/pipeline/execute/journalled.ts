@@ -140,7 +140,7 @@ export async function runShadowed(call: ClearedCall, job: ShadowedJob, parts: Jo
     run = await hosts.beginShadow(writer);
     await options.beforeStart?.();
   };
-  // Its host starts, and reads the workspace, beside the host of commands.
+  // The write host starts and reads the workspace while the host of commands starts.
   void hosts.prepareShadow(writer, true);
   const end = (by: string | undefined) => (typeof run === 'string' ? Promise.resolve(run) : run.end(by));
   try {

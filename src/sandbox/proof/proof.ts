@@ -12,6 +12,7 @@ import { dirname, join } from 'node:path';
 import * as z from 'zod';
 import type { Limits } from '../../base/limits.ts';
 import type { Powers } from '../../base/powers.ts';
+import { textAt } from '../../base/quiet/reads.ts';
 import { jsonOr } from '../../base/text/json.ts';
 import { ownPidNamespace, type ProbeResult, runProbe } from './probe.ts';
 import { notHeld, PROBE_IDS, type ProbeOutcomes, type ProbeTargets } from './probes.ts';
@@ -128,9 +129,8 @@ const text = (path: string): string => (existsSync(path) ? readFileSync(path, 'u
 
 /** Loads a stored proof; undefined also if the file is damaged: then it is proven again. */
 function load(file: string, key: string): ProbeOutcomes | undefined {
-  if (!existsSync(file)) return undefined;
-  // The file is no JSON if the daemon was killed while it wrote.
-  const parsed = proofRecord.safeParse(jsonOr(readFileSync(file, 'utf8'), undefined), { jitless: true });
+  // The file is missing, or not JSON if the daemon was killed while it wrote.
+  const parsed = proofRecord.safeParse(jsonOr(textAt(file) ?? '', undefined), { jitless: true });
   if (!parsed.success || parsed.data.key !== key) return undefined;
   const probes = parsed.data.probes as ProbeOutcomes;
   return notHeld(probes).length === 0 ? probes : undefined;

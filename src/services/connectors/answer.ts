@@ -32,7 +32,7 @@ export function parseBody(
   const text = Buffer.from(body).toString('utf8');
   const value = jsonOr(text, undefined);
   if (value !== undefined) return value;
-  // Where fields are wanted, a text is the page of a proxy or of a sign-in, and holds none.
+  // If the template reads fields of the answer, plain text is an error: often the page of a proxy or of a sign-in.
   const isText = !/json/i.test(headers['content-type'] ?? '');
   if (isText && !Object.values(output).some(readsMembers)) return text.slice(0, TEXT_CHARS);
   throw new ToolError('UPSTREAM_FAILED', `the service answered ${status} with a body that is no JSON`);

@@ -191,6 +191,12 @@ const PARTIAL: [string, string, Record<string, string>, string?][] = [
     { 'node_modules/': 'ignored' },
     'ln own.txt node_modules/own',
   ],
+  [
+    'a second name that goes from a folder that is not kept',
+    'echo new > node_modules/own; rm node_modules/own',
+    { 'node_modules/': 'ignored' },
+    'ln own.txt node_modules/own',
+  ],
   ['a special file', 'mkfifo pipe; echo x > own.txt', { pipe: 'special' }],
   ['bits for foreign rights', 'chmod u+s bin/run; echo x > own.txt', { 'bin/run': 'special' }],
   ['all of git', 'rm -rf .git; echo x > own.txt', { '.git/': 'git-objects' }],
