@@ -11,6 +11,7 @@ import { Hosts, type HostsOptions } from '../hosts/hosts.ts';
 import { IdleHeap } from '../hosts/idle-heap.ts';
 import type { Quarantine } from '../hosts/quarantine/quarantine.ts';
 import { BackgroundCommands } from '../pipeline/execute/background/background-commands.ts';
+import { commandCertificates } from '../sandbox/etc/certificates.ts';
 import type { Running } from '../services/capability.ts';
 import type { Previews } from '../store/previews.ts';
 import { environmentIn } from './config/projects.ts';
@@ -46,7 +47,11 @@ export function createHosts(
   powers: Powers,
 ) {
   const { limits, projects, environment, outgoing } = config;
-  const environmentOf = (workspace: string) => environmentIn(projects, workspace, environment);
+  let ofStore: Readonly<Record<string, string>> | undefined;
+  const environmentOf = (workspace: string) => {
+    ofStore ??= commandCertificates(config.certificates);
+    return { ...ofStore, ...environmentIn(projects, workspace, environment) };
+  };
   const options = { ...given, limits, environmentOf };
   const { sandbox } = options;
   const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits, outgoing }, powers));

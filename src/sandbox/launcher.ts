@@ -82,7 +82,6 @@ const COMMAND_ENVIRONMENT: Readonly<Record<string, string>> = {
   ...BARE_ENVIRONMENT,
   HOME,
   ...SETTINGS_IN_SCRATCH,
-  ...certificateVariables,
   JAVA_TOOL_OPTIONS,
   TERM: 'dumb',
   // No person watches except at a terminal; and a model's input costs money.

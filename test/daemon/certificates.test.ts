@@ -44,6 +44,7 @@ describe.runIf(canTry)('authorities of a company', () => {
     writeFileSync(at('ext'), `subjectAltName=DNS:${HOST}\n`);
     const signed = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-extfile', 'ext', '-days', '2'];
     openssl('x509', '-req', '-in', 'own.csr', ...signed, '-out', 'own.pem');
+    writeFileSync(at('system.pem'), execFileSync('sh', ['-c', 'cat /usr/share/ca-certificates/*/*.crt']));
     writeFileSync(at('store.pem'), readFileSync(STORE, 'utf8') + readFileSync(at('ca.pem'), 'utf8'));
     writeFileSync(at('with-key.pem'), readFileSync(at('ca.key'), 'utf8') + readFileSync(at('ca.pem'), 'utf8'));
     mkdirSync(at('package'));
@@ -70,6 +71,25 @@ describe.runIf(canTry)('authorities of a company', () => {
     rmSync(folder, { recursive: true });
   });
 
+  const startWith = (mounts: Record<string, string>, settings: Parameters<typeof startDaemon>[0] = {}) => {
+    const mount = Object.entries(mounts).map(([to, from]) => `mount --bind ${at(from)} ${to}`);
+    return startDaemon({
+      ...settings,
+      launcher: ['unshare', '-m', 'sh', '-c', `${mount.join(' && ')} && exec "$@"`, 'sh'],
+    });
+  };
+
+  test.runIf(existsSync('/usr/share/ca-certificates'))(
+    'an old Node reads no store when it starts, where nothing but the authorities of the system is trusted',
+    async () => {
+      await using daemon = await startWith({ [STORE]: 'system.pem' });
+      const client = await daemon.connect();
+      const { stdout } = await dataOf<{ stdout: string }>(client.call('terminal_execute', { command: 'env' }));
+      expect(stdout).toContain(`SSL_CERT_FILE=${STORE}`);
+      expect(stdout).not.toContain('NODE_EXTRA_CA_CERTS');
+    },
+  );
+
   describe.each([
     ['the store of the machine', { [STORE]: 'store.pem' }, {}],
     ["NODE_EXTRA_CA_CERTS in the daemon's environment", {}, { NODE_EXTRA_CA_CERTS: 'with-key.pem' }],
@@ -84,14 +104,14 @@ describe.runIf(canTry)('authorities of a company', () => {
     };
     beforeAll(async () => {
       const network = `network: { allow: [{ host: "${address}", private: true }] }`;
-      const binds = Object.entries({ ...mounts, '/etc/hosts': 'hosts' });
-      const mount = binds.map(([to, from]) => `mount --bind ${at(from)} ${to}`).join(' && ');
-      daemon = await startDaemon({
-        policy: `extends: default\ntiers:\n  execute: { ${network} }\n  external_api: { decision: allow, ${network} }\n`,
-        launcher: ['unshare', '-m', 'sh', '-c', `${mount} && exec "$@"`, 'sh'],
-        config: { packages: { registry: `https://${address}` } },
-        env: Object.fromEntries(Object.entries(env).map(([name, file]) => [name, at(file)])),
-      });
+      daemon = await startWith(
+        { ...mounts, '/etc/hosts': 'hosts' },
+        {
+          policy: `extends: default\ntiers:\n  execute: { ${network} }\n  external_api: { decision: allow, ${network} }\n`,
+          config: { packages: { registry: `https://${address}` } },
+          env: Object.fromEntries(Object.entries(env).map(([name, file]) => [name, at(file)])),
+        },
+      );
       client = await daemon.connect();
     });
     afterAll(() => daemon?.[Symbol.asyncDispose]());

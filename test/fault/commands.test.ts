@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client/client.ts';
-import { certificateVariables } from '../../src/sandbox/etc/certificates.ts';
+import { commandCertificates } from '../../src/sandbox/etc/certificates.ts';
 import { dataOf, processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
 let daemon: TestDaemon;
@@ -131,7 +131,7 @@ describe('what a command is given', () => {
         .filter((it) => !['_', 'PWD', 'SHLVL', 'OLDPWD'].includes(it) && !/proxy/i.test(it)),
     ).toEqual(
       [
-        ...Object.keys(certificateVariables),
+        ...Object.keys(commandCertificates([])),
         'CI',
         'CURL_HOME',
         'GIT_CONFIG_COUNT',

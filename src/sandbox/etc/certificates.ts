@@ -3,9 +3,10 @@
  * all hosts. curl and git read the machine's store by themselves; Node, pip, Java and Pythons of version managers bring a store of their own.
  */
 import { hash, X509Certificate } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { rootCertificates } from 'node:tls';
+import { textAt } from '../../base/quiet/reads.ts';
 import { readText } from '../../policy/secrets/ordinary-paths.ts';
 import { ownEtc } from './settings.ts';
 
@@ -34,15 +35,44 @@ export function storeIn(stateDir: string): string {
 export const certificatesIn = (folder: string): string[] =>
   [OWN, JAVA_STORE].filter((it) => existsSync(join(folder, it)));
 
-/** Variables by which Node of any version and Python trust a store too; on a machine without one, so do curl and git. */
-export const certificateVariablesFor = (store: string): Readonly<Record<string, string>> => ({
-  NODE_EXTRA_CA_CERTS: store,
+/** Variables by which Python trusts a store too; on a machine without one, so do curl and git. */
+const variablesFor = (store: string): Readonly<Record<string, string>> => ({
   SSL_CERT_FILE: store,
   REQUESTS_CA_BUNDLE: store,
   PIP_CERT: store,
   ...(isShown ? {} : { CURL_CA_BUNDLE: store, GIT_SSL_CAINFO: store }),
 });
+/** The same, and for Node of any version. */
+export const certificateVariablesFor = (store: string): Readonly<Record<string, string>> => ({
+  ...variablesFor(store),
+  NODE_EXTRA_CA_CERTS: store,
+});
 export const certificateVariables = certificateVariablesFor(STORE);
+
+/**
+ * The variables of commands. Before Node 22.19 and 24.5, Node reads all authorities when it starts if it is given any: 38 ms become 111. So it
+ * is told of the store where that has more than came with the system.
+ */
+export const commandCertificates = (named: readonly string[]): Readonly<Record<string, string>> =>
+  isAnyAdded(named) ? certificateVariables : variablesFor(STORE);
+
+/** Where Debian, Alpine and Arch, and Fedora, keep the authorities that come with the system. */
+const WITH_SYSTEM = ['/usr/share/ca-certificates', '/usr/share/pki/ca-trust-source'];
+
+/** Whether an authority is trusted here that came neither with the system nor with Node. */
+function isAnyAdded(named: readonly string[]): boolean {
+  const own = WITH_SYSTEM.flatMap((folder) => filesIn(folder)).flatMap((it) => textAt(it) ?? []);
+  const known = new Set([...rootCertificates, ...own].flatMap(blocksOf).map((it) => it.toString('base64')));
+  const trusted = [...named.flatMap(namedAt), ...blocksOf((machine && textAt(machine)) ?? '')];
+  return trusted.some((it) => !known.has(it.toString('base64')));
+}
+
+const filesIn = (folder: string): string[] =>
+  existsSync(folder)
+    ? readdirSync(folder, { recursive: true, withFileTypes: true })
+        .filter((it) => it.isFile())
+        .map((it) => join(it.parentPath, it.name))
+    : [];
 
 /** Distributions' stores have 0.2 MiB. */
 const FILE_BYTES_MAX = 2 * 1024 * 1024;
