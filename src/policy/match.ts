@@ -1,12 +1,12 @@
 /**
  * Tells whether a rule matches a part of a call. Architecture invariant: pure, and linear in the agent's text; patterns are compiled once
- * and never become regular expressions.
+ * and never become regular expressions with wildcards.
  */
 import type { Effect } from '../base/call.ts';
 import { compileText, type TextTest, toSegments, type Wildcard } from '../base/text/glob.ts';
 import type { ParsedCommand, PolicyQuestion, SimpleCommand } from './question.ts';
 import type { MatchSpec } from './schema/match.ts';
-import { toPathPatterns } from './schema/path-patterns.ts';
+import { type PathPattern, toPathPatterns } from './schema/path-patterns.ts';
 import type { Rule, RuleFacts } from './schema.ts';
 import { publishingOf } from './shell/publishing.ts';
 
@@ -277,12 +277,18 @@ export const pathsOf = ({ path, read, write, delete: deleted }: MatchSpec): read
 function pathTest(globs: OneOrMany<string> | undefined, kinds: readonly QuestionPart['kind'][]): PartTest | undefined {
   if (globs === undefined) return undefined;
   const patterns = many(globs).flatMap(toPathPatterns);
+  const relative = patterns.filter((it) => it.base === 'relative');
+  const others = patterns.filter((it) => it.base !== 'relative');
+  // Most names of a workspace hold no text that a rule asks for. The texts have no wildcards, so that this takes linear time.
+  const texts = new Set(relative.map((it) => it.held.replaceAll(/[\\^$.*+?()[\]{}|]/g, '\\$&')));
+  const held = new RegExp([...texts].join('|'));
+  const fits = (paths: TargetPaths) => (it: PathPattern) => {
+    const segments = paths[it.base];
+    return segments !== undefined && it.test(segments);
+  };
   const matches = (paths: TargetPaths) =>
-    patterns.some(({ base, held, test }) => {
-      const segments = paths[base];
-      // Most names of a workspace hold no text that a rule asks for.
-      return segments !== undefined && (base !== 'relative' || paths.folded.includes(held)) && test(segments);
-    });
+    (held.test(paths.folded) && relative.some((it) => paths.folded.includes(it.held) && fits(paths)(it))) ||
+    others.some(fits(paths));
   // A path is asked about as read, written and deleted in a row.
   let last: { readonly paths: TargetPaths; readonly isMatch: boolean } | undefined;
   return ({ kind, targetPaths: paths }) => {
