@@ -56,7 +56,7 @@ export const certificateVariables = certificateVariablesFor(STORE);
 export const commandCertificates = (named: readonly string[]): Readonly<Record<string, string>> =>
   isAnyAdded(named) ? certificateVariables : variablesFor(STORE);
 
-/** Where Debian, Alpine and Arch, and Fedora, keep the authorities that come with the system. */
+/** Folders with the authorities that come with the system: of Debian, Alpine and Arch; of Fedora. */
 const WITH_SYSTEM = ['/usr/share/ca-certificates', '/usr/share/pki/ca-trust-source'];
 
 /** Whether an authority is trusted here that came neither with the system nor with Node. */
