@@ -5,6 +5,7 @@
 
 import type { HostTier } from '../base/call.ts';
 import { ToolError } from '../base/errors.ts';
+import { isInside } from '../base/paths.ts';
 import { STORE, storeIn } from './etc/certificates.ts';
 import { namesMount, SYSTEM_FACTS, systemMounts } from './etc/system-mounts.ts';
 import { guard, type Masks, maskMounts, NO_MASKS } from './masks.ts';
@@ -264,7 +265,10 @@ export function commandProfile(
       { kind: 'folder', at: HOME },
       { kind: 'folder', at: GIT_SYSTEM },
       { kind: 'folder', at: GIT_COPIES },
-      { kind: 'symlink', to: '../tmp', at: '/var/tmp' },
+      // The mounts of a workspace in it would be found at other paths through a link.
+      isInside('/var/tmp', workspace)
+        ? { kind: 'tmpfs', at: '/var/tmp', bytes: tmpBytes }
+        : { kind: 'symlink', to: '../tmp', at: '/var/tmp' },
       // Programs of the machine need the machine's libraries.
       ...(isImage ? [] : [...SYSTEM_FACTS, ...shown(request.toolchains)]),
       { kind: 'rw', path: workspace },

@@ -1,4 +1,5 @@
 /** What programs find in a command's sandbox: a persistent HOME, resolvable names, room for their runtimes. */
+import { execFileSync } from 'node:child_process';
 import {
   chownSync,
   existsSync,
@@ -11,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir, totalmem } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client/client.ts';
 import { loadConfig } from '../../src/daemon/config.ts';
@@ -30,13 +31,22 @@ const run = (client: Client, command: string): Promise<Result> =>
 describe('a command', () => {
   let daemon: OpenDaemon;
   let client: Client;
+  const inVarTmp = mkdtempSync('/var/tmp/ringfence-ws-');
   beforeAll(async () => {
-    daemon = await openDaemon();
+    daemon = await openDaemon({ args: ['--workspace', inVarTmp] });
     client = await daemon.connect();
   });
   afterAll(async () => {
     await client[Symbol.asyncDispose]();
     await daemon[Symbol.asyncDispose]();
+    rmSync(inVarTmp, { recursive: true });
+  });
+
+  test('runs in a repository in /var/tmp, which is empty but for it', async () => {
+    execFileSync('git', ['init', '-q', inVarTmp]);
+    await using there = await daemon.connect({ workspace: inVarTmp });
+    const { stdout, exitCode } = await run(there, 'pwd -P; touch /var/tmp/a && ls -A /var/tmp; git status --short');
+    expect({ stdout, exitCode }).toEqual({ stdout: `${inVarTmp}\na\n${basename(inVarTmp)}\n`, exitCode: 0 });
   });
 
   test('resolves localhost, and the name of its own machine, to itself', async () => {
