@@ -265,7 +265,7 @@ export function commandProfile(
       { kind: 'folder', at: HOME },
       { kind: 'folder', at: GIT_SYSTEM },
       { kind: 'folder', at: GIT_COPIES },
-      // The mounts of a workspace in it would be found at other paths through a link.
+      // Through the link, a workspace in /var/tmp would be mounted at /tmp/…, where nobody looks whether its masks are in place.
       isInside('/var/tmp', workspace)
         ? { kind: 'tmpfs', at: '/var/tmp', bytes: tmpBytes }
         : { kind: 'symlink', to: '../tmp', at: '/var/tmp' },

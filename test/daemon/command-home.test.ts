@@ -19,6 +19,8 @@ import { loadConfig } from '../../src/daemon/config.ts';
 import { settingsIn, writeSettings } from '../../src/sandbox/etc/settings.ts';
 import { canServeOthers, dataOf, type OpenDaemon, openDaemon, temporaryDir, until } from '../support/daemon.ts';
 
+const MiB = 1024 * 1024;
+
 interface Result {
   readonly stdout: string;
   readonly stderr: string;
@@ -31,8 +33,9 @@ const run = (client: Client, command: string): Promise<Result> =>
 describe('a command', () => {
   let daemon: OpenDaemon;
   let client: Client;
-  const inVarTmp = mkdtempSync('/var/tmp/ringfence-ws-');
+  let inVarTmp: string;
   beforeAll(async () => {
+    inVarTmp = mkdtempSync('/var/tmp/ringfence-ws-');
     daemon = await openDaemon({ args: ['--workspace', inVarTmp] });
     client = await daemon.connect();
   });
@@ -42,11 +45,15 @@ describe('a command', () => {
     rmSync(inVarTmp, { recursive: true });
   });
 
-  test('runs in a repository in /var/tmp, which is empty but for it', async () => {
+  test('runs in a repository in /var/tmp, which is empty but for it, and in memory', async () => {
     execFileSync('git', ['init', '-q', inVarTmp]);
     await using there = await daemon.connect({ workspace: inVarTmp });
     const { stdout, exitCode } = await run(there, 'pwd -P; touch /var/tmp/a && ls -A /var/tmp; git status --short');
     expect({ stdout, exitCode }).toEqual({ stdout: `${inVarTmp}\na\n${basename(inVarTmp)}\n`, exitCode: 0 });
+    const filled = await run(there, 'head -c 300M /dev/zero > /var/tmp/a; stat -c %s /var/tmp/a');
+    expect(filled).toMatchObject({ stdout: `${256 * MiB}\n`, stderr: expect.stringContaining('No space left') });
+    const preview = await there.call('terminal_execute', { command: 'touch b && ls /var/tmp' }, { preview: true });
+    expect(preview).toMatchObject({ success: true });
   });
 
   test('resolves localhost, and the name of its own machine, to itself', async () => {
@@ -226,7 +233,6 @@ test('a home that holds more than it may loses its largest parts, and the next c
 });
 
 describe('memory of a command', () => {
-  const MiB = 1024 * 1024;
   const policy = 'tiers:\n  execute: { decision: allow, memoryMb: 128 }\n';
   let daemon: OpenDaemon;
   let client: Client;

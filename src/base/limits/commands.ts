@@ -58,7 +58,10 @@ export const commandLimits = {
    * quarter of a small disk. Below it, commands that wrote much are ended.
    */
   diskFreeBytesMin: 512 * MiB,
-  /** Scratch space (/tmp) in memory, of a command that outlives its session or is previewed; others share one on disk for their session. */
+  /**
+   * Scratch space (/tmp) in memory, of a command that outlives its session or is previewed; others share one on disk for their session.
+   * Where a workspace lies in /var/tmp, also what its commands write to /var/tmp outside of it, which is otherwise /tmp.
+   */
   commandTmpBytes: 256 * MiB,
   /** Unix sockets of other programs in a workspace that are hidden from a command; with more, the command may create none itself. */
   socketMasksMax: 64,
