@@ -10,7 +10,7 @@ import { ALLOW_PROVIDERS, FIXTURE, type ProviderArena, startProvider } from '../
 
 const POLICY = `${ALLOW_PROVIDERS}  write: { decision: ask }
 arguments:
-  - { tool: bash, atMost: { timeout: 800 } }
+  - { tool: bash, atMost: { timeout: 3000 } }
   - { tool: file_copy, set: { overwrite: false } }
   - { tool: file_list, without: [recursive], set: { path: public } }
   - { tool: file_write, set: { path: elsewhere.txt } }
@@ -55,8 +55,10 @@ test('a policy lowers a number, sets a value and says so, and the record has wha
   const { entries } = (await it.client.request('audit.query', { tool: 'terminal_execute' })) as {
     entries: AuditRecord[];
   };
-  expect(entries.map(({ input: recorded }) => (recorded as { timeout?: number } | undefined)?.timeout)).toContain(800);
-  expect(await call('bash', { command: 'true', timeout: 500 })).not.toHaveProperty('metadata.warnings');
+  expect(entries.map(({ input: recorded }) => (recorded as { timeout?: number } | undefined)?.timeout)).toContain(
+    3_000,
+  );
+  expect(await call('bash', { command: 'true', timeout: 2_500 })).not.toHaveProperty('metadata.warnings');
 });
 
 test('a person is asked about the rewritten input', async () => {
