@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client, ToolResult } from '../../src/client/client.ts';
 import { findChromium } from '../../src/sandbox/chromium.ts';
-import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { isBelow, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
 let daemon: TestDaemon;
 let client: Client;
@@ -140,11 +140,9 @@ async function shown(path: string, more: object = {}): Promise<Record<string, un
 
 /** Processes of browsers of our daemon; arguments of sandboxes name folders like /etc/chromium, too. */
 function browserPids(): number[] {
-  const parentOf = (pid: number) => Number(/\) \S (\d+)/.exec(ofProcess(pid, 'stat'))?.[1] ?? 0);
-  const isOurs = (pid: number): boolean => pid > 1 && (pid === daemon.pid || isOurs(parentOf(pid)));
   return readdirSync('/proc')
     .map(Number)
-    .filter((pid) => argumentsOf(pid).split(/[\0 ]/)[0]?.includes('/chromium') && isOurs(pid));
+    .filter((pid) => argumentsOf(pid).split(/[\0 ]/)[0]?.includes('/chromium') && isBelow(pid, daemon.pid));
 }
 
 /** A file of a process; empty if it is no process, or ended meanwhile. */

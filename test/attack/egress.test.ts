@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { defaultLimits } from '../../src/base/limits.ts';
 import type { Client } from '../../src/client/client.ts';
-import { dataOf, processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { dataOf, isBelow, processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
 let server: Server;
 let port: number;
@@ -64,17 +64,7 @@ const run = (command: string, options: object = {}, by = client) =>
 const url = () => `http://127.0.0.1:${port}`;
 
 /** Processes of the proxy of one daemon, launchers included. */
-function proxiesOf({ pid: daemonPid }: TestDaemon): number[] {
-  const parentOf = (pid: number): number => {
-    try {
-      return Number(/\) \S (\d+)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1] ?? 0);
-    } catch {
-      return 0; // Ended meanwhile.
-    }
-  };
-  const isOwn = (pid: number): boolean => pid > 1 && (pid === daemonPid || isOwn(parentOf(pid)));
-  return processesWith('workers/egress').filter(isOwn);
-}
+const proxiesOf = ({ pid }: TestDaemon): number[] => processesWith('workers/egress').filter((it) => isBelow(it, pid));
 
 const CLIENTS: [string, () => string][] = [
   ['curl by plain HTTP', () => `curl -sS ${url()}/plain`],
@@ -170,7 +160,8 @@ test('`ps` shows no token of a command that may connect, nor of its launcher', a
   const running = run('sleep 1');
   let shown: string[] = [];
   await until(() => {
-    shown = processesWith('native/x64/door').map((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8'));
+    const ours = processesWith('native/x64/door').filter((pid) => isBelow(pid, daemon.pid));
+    shown = ours.map((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8'));
     return shown.length > 0;
   });
   expect(shown.filter((it) => /[0-9a-f]{40}/.test(it))).toEqual([]);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Client } from '../../src/client/client.ts';
 import { runCli } from '../support/cli.ts';
-import { startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
+import { isBelow, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { type Service, startService } from '../support/service.ts';
 
 const CANARY = 'canary-7d20-of-a-key';
@@ -59,11 +59,9 @@ const statusOf = (pid: number, file: string): string => {
 
 /** Node processes below the daemon, by the name of their entry. */
 function ourProcesses(): { pid: number; name: string }[] {
-  const parentOf = (pid: number) => Number(/\) \S (\d+)/.exec(statusOf(pid, 'stat'))?.[1] ?? 0);
-  const isOurs = (pid: number): boolean => pid > 1 && (pid === daemon.pid || isOurs(parentOf(pid)));
   return readdirSync('/proc')
     .map(Number)
-    .filter((pid) => Number.isInteger(pid) && pid !== daemon.pid && isOurs(pid))
+    .filter((pid) => Number.isInteger(pid) && pid !== daemon.pid && isBelow(pid, daemon.pid))
     .flatMap((pid) => {
       const [program = '', ...words] = statusOf(pid, 'cmdline').split('\0');
       const [, name] = words.map((it) => /workers\/([\w-]+)\.[jt]s$/.exec(it)).find((it) => it) ?? [];

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client/client.ts';
-import { dataOf, processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { dataOf, isBelow, processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 import { toolRunner } from '../support/search.ts';
 
 const nested = (open: string, close: string, depth: number) => open.repeat(depth) + close.repeat(depth);
@@ -207,10 +207,4 @@ function isAlive(pid: number): boolean {
   } catch {
     return false; // ENOENT: gone.
   }
-}
-
-/** Whether one process is a descendant of another. */
-function isBelow(pid: number, root: number): boolean {
-  const parent = Number(/^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0);
-  return parent === root || (parent > 1 && isBelow(parent, root));
 }

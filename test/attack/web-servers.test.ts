@@ -8,7 +8,7 @@ import { brotliCompressSync, constants, gzipSync, zstdCompressSync } from 'node:
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { defaultLimits } from '../../src/base/limits.ts';
 import type { Client } from '../../src/client/client.ts';
-import { processesWith, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { isBelow, processesWith, startDaemon, type TestDaemon } from '../support/daemon.ts';
 
 /** A tool that makes requests to a URL of its input. */
 interface Asking {
@@ -185,9 +185,7 @@ afterAll(async () => {
 
 /** The egress process of the daemon: the one whose ancestors end there. */
 function egressPid(): number | undefined {
-  const parentOf = (pid: number) => Number(/\) \S (\d+)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1] ?? 0);
-  const isOurs = (pid: number): boolean => pid > 1 && (pid === daemon.pid || isOurs(parentOf(pid)));
-  return processesWith('workers/egress').filter(isOurs).at(-1);
+  return processesWith('workers/egress').findLast((it) => isBelow(it, daemon.pid));
 }
 
 describe.each(TOOLS)('%s', (tool, { inputOf, given }) => {

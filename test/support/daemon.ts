@@ -265,6 +265,19 @@ export function processesWith(text: string): number[] {
     .map(Number);
 }
 
+/** Whether a process is `root` or a descendant of it. False for one that has ended. */
+export function isBelow(pid: number, root: number): boolean {
+  for (let at = pid; at > 1; ) {
+    if (at === root) return true;
+    try {
+      at = Number(/^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${at}/status`, 'utf8'))?.[1]);
+    } catch {
+      return false; // ENOENT, ESRCH.
+    }
+  }
+  return false;
+}
+
 /** Removes a folder with all in it: Node can't remove the empty folders without permissions that masks leave behind, `rm` can. */
 export function removeTree(folder: string): void {
   execFileSync('rm', ['-rf', '--', folder]);

@@ -15,7 +15,7 @@ import {
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { processesWith } from './daemon.ts';
+import { isBelow, processesWith } from './daemon.ts';
 
 /** Servers refuse to run as root. */
 export const SERVER_USER = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
@@ -110,13 +110,9 @@ export function peakMemoryOf(pid: number): number {
 
 /** Pid of the Node process below a daemon that is logged in to a database server. */
 export function serverProcessOf(daemonPid: number): number {
-  const isBelow = (pid: number): boolean => pid === daemonPid || (pid > 1 && isBelow(parentOf(pid)));
   const [found, ...others] = processesWith('database/process').filter(
-    (pid) => readlinkSync(`/proc/${pid}/exe`) === process.execPath && isBelow(pid),
+    (pid) => readlinkSync(`/proc/${pid}/exe`) === process.execPath && isBelow(pid, daemonPid),
   );
   if (found === undefined || others.length > 0) throw new Error('not one process of a database server');
   return found;
 }
-
-const parentOf = (pid: number): number =>
-  Number(/^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
