@@ -36,7 +36,8 @@ export const NO = -3;
  */
 export interface QuestionPart {
   readonly question: PolicyQuestion;
-  readonly kind: Effect['kind'] | 'call' | 'command' | 'mention' | 'unknown' | 'tool';
+  /** `any`: whatever is done to a path; a rule that does not match that matches neither a read, a write nor a delete. */
+  readonly kind: Effect['kind'] | 'any' | 'call' | 'command' | 'mention' | 'unknown' | 'tool';
   readonly target: string;
   /** Present for paths. */
   readonly targetPaths: TargetPaths | undefined;
@@ -156,7 +157,7 @@ const commandPart = (question: PolicyQuestion, command: SimpleCommand): Question
   ofLine: false,
 });
 
-const PATH_KINDS: ReadonlySet<QuestionPart['kind']> = new Set(['read', 'write', 'delete', 'mention']);
+const PATH_KINDS: ReadonlySet<QuestionPart['kind']> = new Set(['read', 'write', 'delete', 'mention', 'any']);
 
 /** A part that is not a simple command. */
 export function toPart(question: PolicyQuestion, kind: QuestionPart['kind'], target: string): QuestionPart {
@@ -222,10 +223,10 @@ function toTests(match: MatchSpec): PartTest[] {
     ...[principal, when?.principal].map((it) => textTest(it, (texts) => whoTest((of) => texts(of.principal)))),
     ...[session, when?.session].map((it) => textTest(it, (texts) => whoTest((of) => texts(of.session)))),
     match['session.sawUntrusted'] && whoTest((of) => of.sawUntrusted === true),
-    pathTest(path, ['read', 'write', 'delete', 'mention']),
-    pathTest(read, ['read', 'mention']),
-    pathTest(write, ['write', 'mention']),
-    pathTest(match.delete, ['delete', 'mention']),
+    pathTest(path, ['read', 'write', 'delete', 'mention', 'any']),
+    pathTest(read, ['read', 'mention', 'any']),
+    pathTest(write, ['write', 'mention', 'any']),
+    pathTest(match.delete, ['delete', 'mention', 'any']),
     match.holds && holdsTest,
     command && commandTest(command),
     match.publishes && publishesTest,
@@ -244,7 +245,7 @@ function toTests(match: MatchSpec): PartTest[] {
   }
   if (not) {
     const { test } = compileMatch(not);
-    tests.push((part) => -test(part));
+    tests.push((part) => (part.kind === 'any' ? YES : -test(part)));
   }
   return tests.filter((it) => it !== undefined);
 }

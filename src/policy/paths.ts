@@ -5,9 +5,9 @@
 import { createHash } from 'node:crypto';
 import { compileSegment, toSegments } from '../base/text/glob.ts';
 import { compareFacts, layersOf } from './decide.ts';
-import { compileMatch, type DecidingRuleFacts, LIKELY, OF_CALLS, toPart, YES } from './match.ts';
+import { compileMatch, type DecidingRuleFacts, LIKELY, OF_CALLS, type QuestionPart, toPart, YES } from './match.ts';
 import type { PolicyQuestion } from './question.ts';
-import { indexOf } from './rule-index.ts';
+import { type FiledRule, indexOf } from './rule-index.ts';
 import type { MatchSpec } from './schema/match.ts';
 import { toPathTexts } from './schema/path-patterns.ts';
 import type { Policy, Rule } from './schema.ts';
@@ -46,19 +46,13 @@ export function pathDecision(
   isOrdinary?: PolicyQuestion['isOrdinary'],
 ): DecidingRuleFacts | undefined {
   if (rules.length === 0) return undefined;
-  if (last.question.home !== home || last.target !== target)
-    last = toPart(
-      last.question.home === home ? last.question : questionOf({ principal: '', session: '', home }),
-      kind,
-      target,
-    );
-  const part = { ...last, kind, isOrdinary };
+  if (last.rules !== rules || last.part.question.home !== home || last.part.target !== target)
+    last = lookedAt(rules, target, home);
+  if (last.fitting.length === 0) return undefined;
+  const part = { ...last.part, kind, isOrdinary };
   let by: DecidingRuleFacts | undefined;
-  for (const list of indexOf(rules).candidates(part)) {
-    for (const { test, facts } of list) {
-      if (test(part) >= LIKELY && (by === undefined || compareFacts(facts, by) < 0)) by = facts;
-    }
-  }
+  for (const { test, facts } of last.fitting)
+    if (test(part) >= LIKELY && (by === undefined || compareFacts(facts, by) < 0)) by = facts;
   return by;
 }
 
@@ -94,8 +88,33 @@ const questionOf = ({
   home,
 });
 
+/** A path, and the rules that may match it, whatever is done to it. */
+interface LookedAt {
+  readonly rules: readonly Rule[];
+  readonly part: QuestionPart;
+  readonly fitting: readonly FiledRule[];
+}
+
+/** Most names fit no rule, which is found out once for all that may be done to them. */
+function lookedAt(rules: readonly Rule[], target: string, home: string): LookedAt {
+  const { question } = last.part;
+  const part = toPart(
+    question.home === home ? question : questionOf({ principal: '', session: '', home }),
+    'any',
+    target,
+  );
+  const fitting: FiledRule[] = [];
+  for (const list of indexOf(rules).candidates(part))
+    for (const it of list) if (it.test(part) >= LIKELY) fitting.push(it);
+  return { rules, part, fitting };
+}
+
 /** The path that was asked about last: a process has one home, and asks about 100 000 names in a row, each as three kinds. */
-let last = toPart(questionOf({ principal: '', session: '', home: '/' }), 'read', '.');
+let last: LookedAt = {
+  rules: [],
+  part: toPart(questionOf({ principal: '', session: '', home: '/' }), 'any', '.'),
+  fitting: [],
+};
 
 /** What remains of a match after evaluating the caller; `depends` if only a call can tell. */
 type SimplifiedMatch = MatchSpec | boolean | 'depends';
