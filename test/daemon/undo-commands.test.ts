@@ -165,6 +165,25 @@ test('git state goes back as one thing, and what git trusts is told', async () =
   expect(words(await log())).toBe(words(said));
 }, 90_000);
 
+test.for(['git init -q .', 'git init -q inner', 'git init -q from && git clone -q from copy 2>/dev/null'])(
+  'a command that made a repository is undone, and leaves it as it is: %s',
+  async (making) => {
+    await using other = await openDaemon();
+    await using by = await other.connect();
+    writeFileSync(join(other.workspace, 'a.txt'), 'a\n');
+    await ready(by);
+    const made = await run(`rm a.txt; echo b > b.txt; ${making}`, by);
+    expect(made.metadata).toMatchObject({ undo: 'partial' });
+    for (const it of made.metadata.undoMissing ?? [])
+      expect(it).toEqual({ path: expect.stringMatching(/(^|\/)\.git\/$/), why: 'protected' });
+    expect(await undo(made.callId, false, by)).toMatchObject({ conflicts: [], undo: 'full' });
+    expect(readFileSync(join(other.workspace, 'a.txt'), 'utf8')).toBe('a\n');
+    expect(existsSync(join(other.workspace, 'b.txt'))).toBe(false);
+    const repositories = await run('find . -name .git | while read it; do git -C "$it/.." status --short; done', by);
+    expect(repositories).toMatchObject({ success: true, data: { stderr: '' } });
+  },
+);
+
 test('calls beside each other are not undone as if each had been alone', async () => {
   const [a, b] = await Promise.all([run('sleep 0.4; echo a > side-a'), run('sleep 0.4; echo b > side-b')]);
   for (const it of [a, b]) {

@@ -106,13 +106,13 @@ class CommandJournal {
 
   write(): CommandReport | undefined {
     const { limits, otherRoot } = this.#options;
-    const lost = this.#lostRepositories();
-    for (const it of lost) this.#missing.set(`${it}/`, 'git-objects');
+    const left = new Map([...this.#madeRepositories(), ...this.#lostRepositories()]);
+    for (const [it, why] of left) this.#missing.set(`${it}/`, why);
     let whole: string | undefined;
     for (const change of this.#inOrder) {
       const { path } = change;
       const gitDir = gitDirOf(path);
-      if (gitDir !== undefined && (lost.has(gitDir) || (!stays(change) && this.#isSpare(path, gitDir)))) continue;
+      if (gitDir !== undefined && (left.has(gitDir) || (!stays(change) && this.#isSpare(path, gitDir)))) continue;
       if (whole !== undefined && path.startsWith(whole)) continue;
       if (this.#isWhole(change)) whole = `${path}/`;
       this.#draft(change);
@@ -146,24 +146,32 @@ class CommandJournal {
     };
   }
 
+  /** Repositories that the command made stay whole: their configs and hooks are protected, and no git wants those alone. */
+  #madeRepositories(): [gitDir: string, Why][] {
+    const made = this.#inOrder.filter(
+      ({ path, pre, post }) => !pre && post?.type === 'directory' && gitDirOf(path) === path,
+    );
+    return made.map(({ path }) => [path, 'protected']);
+  }
+
   /**
    * The repositories of which objects are gone for good: their refs can't be put back, since they would lead nowhere. Objects that are
    * gone from their store, and can be put back, are noted in `#needed`.
    */
-  #lostRepositories(): Set<string> {
+  #lostRepositories(): Map<string, Why> {
     const { repositories } = this.#options;
-    const lost = new Set<string>();
+    const lost = new Map<string, Why>();
     let [bytes, packBytes] = [0, 0];
     for (const { path, pre, post } of this.#inOrder) {
       const gitDir = gitDirOf(path);
       if (gitDir === undefined || lost.has(gitDir) || !pre) continue;
-      if (path === gitDir && post?.type !== 'directory') lost.add(gitDir);
+      if (path === gitDir && post?.type !== 'directory') lost.set(gitDir, 'git-objects');
       const isGone = isObjectPath(path, gitDir) && !post && pre.type !== 'directory' && !repositories.holds(path);
       if (!isGone) continue;
       const own = this.#objectBytes(path, pre) ?? Number.POSITIVE_INFINITY;
       if (pre.type === 'object') packBytes += own;
       else bytes += own;
-      if (bytes > this.#bytesLeft || packBytes > this.#largeBytesLeft) lost.add(gitDir);
+      if (bytes > this.#bytesLeft || packBytes > this.#largeBytesLeft) lost.set(gitDir, 'git-objects');
       for (let it = path; it.length > gitDir.length; it = parentOf(it)) this.#needed.add(it);
     }
     return lost;

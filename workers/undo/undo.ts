@@ -246,11 +246,19 @@ export class Undo {
 
   async #removeEmpty(path: string): Promise<void> {
     try {
+      // What keeps a directory may be a repository, at which no tool's change would look.
+      if (!this.#isEmpty(path)) return;
       await this.#parts.trees.remove(path, { recursive: false });
     } catch (error) {
       // UNSUPPORTED: it is not empty. NOT_FOUND: somebody else removed it.
       if (!(error instanceof ToolError && ['UNSUPPORTED', 'NOT_FOUND', 'CONFLICT'].includes(error.code))) throw error;
     }
+  }
+
+  #isEmpty(path: string): boolean {
+    using spot = this.#parts.paths.hold(path, { kinds: ['write', 'delete'] });
+    using folder = fs.opendirSync(below(spot.fd, spot.name));
+    return folder.readSync() === null;
   }
 
   async #restoreImage(path: string, to: Image, { expect, read }: { expect: Image; read: BlobReader }): Promise<void> {
