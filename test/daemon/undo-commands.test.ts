@@ -1,11 +1,11 @@
 /** What commands change is undone like the changes of other calls, through a real daemon. */
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Client } from '../../src/client/client.ts';
 import { runCli } from '../support/cli.ts';
-import { type OpenDaemon, openDaemon, temporaryDir, until } from '../support/daemon.ts';
+import { canServeOthers, type OpenDaemon, openDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { treeWithModes } from '../support/workspace.ts';
 
 let daemon: OpenDaemon;
@@ -98,6 +98,33 @@ test('the very first command in a workspace of 20 000 files waits until it can b
   expect(readFileSync(join(workspace, 'd0/f1'), 'utf8')).toHaveLength(2_001);
   rmSync(workspace, { recursive: true });
 });
+
+test.runIf(canServeOthers)(
+  "changes in another user's folder say why a daemon of root keeps nothing of them",
+  async () => {
+    const workspace = temporaryDir('theirs');
+    chownSync(workspace, 64_123, 64_123);
+    await using own = await openDaemon({ policy: 'extends: careful\n', workspace });
+    await using by = await own.connect();
+    const asked: unknown[] = [];
+    await using operator = await own.connect({ role: 'operator' });
+    using _ = await operator.onApproval((it) => {
+      asked.push(it);
+      return { decision: 'approve' };
+    });
+    const written = await by.call('file_write', { path: 'a', content: 'a' });
+    expect(written.metadata).toMatchObject({ undo: 'none', undoMissing: [{ path: 'a', why: 'other-user' }] });
+    expect(await undo(written.callId, false, by)).toMatchObject({
+      error: { message: expect.stringContaining('other-user') },
+    });
+    const changed = await run('echo b > b', by);
+    expect(changed.metadata).toMatchObject({ undo: 'none', undoMissing: [{ path: 'b', why: 'other-user' }] });
+    expect(await by.call('file_delete', { path: 'a' })).toMatchObject({ success: true });
+    expect(asked.length).toBeGreaterThan(0);
+    expect(JSON.stringify(asked)).not.toContain('Can be undone');
+    rmSync(workspace, { recursive: true });
+  },
+);
 
 test('a command that changes nothing says none, without more', async () => {
   const nothing = await run('true');

@@ -61,7 +61,7 @@ export async function doctor(flags: DoctorFlags, caller: CliCaller): Promise<num
   const findings = [
     ...judgeMachine(machine),
     finding,
-    ...(config ? [judgePolicy(config), ...(await judgeNetwork(config))] : []),
+    ...(config ? [judgePolicy(config), ...judgeOwners(config), ...(await judgeNetwork(config))] : []),
     ...judgeState(dirs, limits),
     ...(await judgeDaemon(caller, { dirs, limits, powers })),
     judgeConfinement(confinement, cause),
@@ -145,6 +145,14 @@ function judgeGitCopies(why: string | undefined): DoctorFinding {
 function previewsAt(stateDir: string): DoctorFinding {
   using folder = ownFolder(stateDir);
   return judgePreviews(folder.path);
+}
+
+/** Hosts run as the owner of a workspace, who can't enter the state of a daemon of root. */
+function judgeOwners({ workspaces }: Config): DoctorFinding[] {
+  const other = process.getuid?.() === 0 ? workspaces.find((it) => statSync(it).uid !== 0) : undefined;
+  if (other === undefined) return [];
+  const found = `${other} belongs to uid ${statSync(other).uid}: for a daemon of root nothing there can be undone or previewed, and the home of commands does not last`;
+  return [findingsOf('owner').warning(showLine(found), 'Run Ringfence as that user.')];
 }
 
 function judgePolicy({ policy, limits }: Config): DoctorFinding {

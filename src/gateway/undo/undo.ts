@@ -105,7 +105,8 @@ function notKept(callId: string, known: CallRecord | undefined): ToolError {
       return 'its undo data was deleted, because it was too old or to make room for later calls';
     const [first] = result.metadata.undoMissing ?? [];
     if (first) return `what it changed was not kept (${first.path}: ${first.why})`;
-    return result.metadata.filesChanged?.length ? 'it changed too much to be undone' : 'it changed no file';
+    if (!result.metadata.filesChanged?.length) return 'it changed no file';
+    return result.metadata.tier === 'execute' ? 'no file holds anything else than before' : 'it changed too much';
   })();
   return new ToolError('UNSUPPORTED', `call ${callId} can't be undone: ${why}`);
 }

@@ -14,7 +14,7 @@ import { SecondNames } from './second-names.ts';
 import { type FromShadow, parseFromShadow, type ToShadow } from './shadow-messages.ts';
 
 /** Why nothing is kept of a command. */
-export type NotKept = 'not-ready' | 'unwatched' | 'late' | 'lost' | 'beside';
+export type NotKept = 'not-ready' | 'unwatched' | 'late' | 'lost' | 'beside' | 'other-user';
 
 /** A command whose changes are being noted. */
 export interface ShadowedRun {

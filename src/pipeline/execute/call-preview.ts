@@ -35,7 +35,10 @@ async function previewOf(call: JudgedCall, parts: ExecuteParts): Promise<Preview
 /** The same for the person who is asked about the call; nothing for a call that has no preview. */
 export async function previewForPerson(call: JudgedCall, parts: ExecuteParts): Promise<Preview> {
   const { tool } = call.checked;
-  if (tool.preview || tool.before?.prepare) return previewOf(call, parts);
+  if (tool.preview || tool.before?.prepare) {
+    const found = await previewOf(call, parts);
+    return parts.undoJournal.spoolOf(call.workspace) === undefined ? { ...found, undo: 'none' } : found;
+  }
   return (await previewByRunner(call, parts.runners)) ?? { preImages: [] };
 }
 

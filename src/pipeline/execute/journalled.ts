@@ -39,8 +39,9 @@ export async function runJournalled(
   parts: JournalParts,
 ): Promise<RunResult> {
   const { hosts, undoJournal, limits } = parts;
-  const folder = isJournalled(call, place) ? undoJournal.spoolOf(place.workspace) : undefined;
-  if (folder === undefined) return hosts.run(place, request, options);
+  if (!isJournalled(call, place)) return hosts.run(place, request, options);
+  const folder = undoJournal.spoolOf(place.workspace);
+  if (folder === undefined) return runUnkept({ place, request, options }, parts);
   await unlessAborted(takeBack(place, parts), options.signal);
   const key = undoJournal.keyOf({ sessionId: call.sessionId, callId: call.id });
   let hasBegun = false;
@@ -64,6 +65,13 @@ export async function runJournalled(
     attempt.settling = takingBack;
     throw (await unlessAborted(takingBack, options.signal)) ? withRollBack(error) : error;
   }
+}
+
+/** Runs a job in a workspace of which nothing can be kept. */
+async function runUnkept({ place, request, options }: Omit<Job, 'attempt'>, parts: JournalParts): Promise<RunResult> {
+  const ran = await parts.hosts.run(place, request, options);
+  noteNotKept(ran.result.usage, 'other-user', parts.limits);
+  return ran;
 }
 
 /** Whether the call writes an undo journal. Programs and terminals change files unseen, so their calls have none. */
@@ -132,7 +140,7 @@ export interface ShadowedJob extends Job {
 export async function runShadowed(call: ClearedCall, job: ShadowedJob, parts: JournalParts): Promise<RunResult> {
   const { place, request, options, writer, isAlone } = job;
   const { hosts, undoJournal, limits } = parts;
-  if (undoJournal.spoolOf(place.workspace) === undefined) return hosts.run(place, request, options);
+  if (undoJournal.spoolOf(place.workspace) === undefined) return runUnkept({ place, request, options }, parts);
   const key = undoJournal.keyOf({ sessionId: call.sessionId, callId: call.id });
   let run: ShadowedRun | NotKept = 'not-ready';
   const beforeStart = async () => {
@@ -166,14 +174,7 @@ function note(
   { call, key, undoJournal, limits }: Noting,
 ): void {
   if (report === undefined) return;
-  if (typeof report === 'string') {
-    const changed = usage.filesUnknown ? [{ path: '.' }] : (usage.filesChanged ?? []);
-    const missing = changed.slice(0, limits.undoMissingMax).map(({ path }) => ({ path, why: report }));
-    if (missing.length > 0) usage.undoMissing = missing;
-    const total = usage.filesChangedTotal ?? changed.length;
-    if (total > missing.length) usage.undoMissingTotal = total;
-    return;
-  }
+  if (typeof report === 'string') return noteNotKept(usage, report, limits);
   const { missing, total, unnamed = [] } = report;
   addChanged(usage, unnamed, limits);
   if (missing.length > 0) usage.undoMissing = missing;
@@ -181,6 +182,14 @@ function note(
   if (report.undo === 'none') return;
   undoJournal.begin({ ...call, callId: call.id });
   usage.undo = undoJournal.end(key, report);
+}
+
+function noteNotKept(usage: JobUsage, why: NotKept, { undoMissingMax }: Limits): void {
+  const changed = usage.filesUnknown ? [{ path: '.' }] : (usage.filesChanged ?? []);
+  const missing = changed.slice(0, undoMissingMax).map(({ path }) => ({ path, why }));
+  if (missing.length > 0) usage.undoMissing = missing;
+  const total = usage.filesChangedTotal ?? changed.length;
+  if (total > missing.length) usage.undoMissingTotal = total;
 }
 
 /** Adds changed files to those that events told of. */
