@@ -10,7 +10,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { homedir } from 'node:os';
+import { userInfo } from 'node:os';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -34,7 +34,7 @@ export interface UserDirFlags {
 
 /** Finds the paths by flag, environment and convention (XDG); creates and reads nothing. */
 export function findUserDirs(flags: UserDirFlags, env: Environment): UserDirs {
-  const home = env.HOME ?? homedir();
+  const home = env.HOME || userInfo().homedir;
   const stateDir = resolve(
     flags.state ?? (env.RINGFENCE_STATE || join(env.XDG_STATE_HOME || join(home, '.local/state'), 'ringfence')),
   );

@@ -180,10 +180,13 @@ describe('without a daemon', () => {
   });
 
   test('a socket path that the kernel would not take is explained', async () => {
-    expect(await cli(['serve', '--socket', join(home, 'x'.repeat(120))])).toMatchObject({
+    const long = ['--socket', join(home, 'x'.repeat(120))];
+    expect(await cli(['serve', ...long])).toMatchObject({
       code: 2,
       stderr: expect.stringMatching(/the kernel takes 107/),
     });
+    const { stderr } = await cli(['call', ...long, 'file_list', 'path=.']);
+    expect(stderr).toMatch(/the kernel takes 107/);
   });
 });
 

@@ -13,14 +13,18 @@ const PATH_BYTES_MAX = 107;
 
 export { SocketError };
 
-/** Throws SocketError if the path is too long for the kernel or its folder is open to other users. */
-function assertUsable(path: string): void {
+/** Throws SocketError if the path is too long for the kernel. */
+function assertShort(path: string): void {
   const length = Buffer.byteLength(path);
-  if (length > PATH_BYTES_MAX) {
-    throw new SocketError(
-      `socket path is ${length} bytes, the kernel takes ${PATH_BYTES_MAX}: ${path}; give a shorter one with --socket`,
-    );
-  }
+  if (length <= PATH_BYTES_MAX) return;
+  throw new SocketError(
+    `socket path is ${length} bytes, the kernel takes ${PATH_BYTES_MAX}: ${path}; give a shorter one with --socket`,
+  );
+}
+
+/** Throws SocketError if the path is too long or its folder is open to other users. */
+function assertUsable(path: string): void {
+  assertShort(path);
   const folder = dirname(path);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const { mode, uid } = lstatSync(folder);
@@ -136,6 +140,7 @@ function answers(path: string): Promise<boolean> {
 /** Connects to a daemon's socket. Rejects with the system's error, or with SocketError if the socket belongs to another user. */
 export function connectUnix(path: string): Promise<Channel & { readonly socket: Socket }> {
   return new Promise((resolve, reject) => {
+    assertShort(path);
     const stat = lstatSync(path, { throwIfNoEntry: false });
     const me = process.getuid?.();
     if (stat && me !== 0 && stat.uid !== me && stat.uid !== 0) {

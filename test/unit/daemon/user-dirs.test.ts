@@ -1,4 +1,5 @@
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { findUserDirs, makeStateDir, StateDirError } from '../../../src/daemon/user-dirs.ts';
@@ -48,4 +49,5 @@ describe('the state directory', () => {
 test('an empty variable of XDG or ours counts as none', () => {
   const env = { HOME: '/home/ada', XDG_STATE_HOME: '', XDG_CONFIG_HOME: '', XDG_RUNTIME_DIR: '', RINGFENCE_STATE: '' };
   expect(findUserDirs({}, env)).toEqual(findUserDirs({}, { HOME: '/home/ada' }));
+  expect(findUserDirs({}, { HOME: '' }).home).toBe(userInfo().homedir);
 });
