@@ -7,6 +7,9 @@ import { type BoundedFile, boundLogFile } from './log-file.ts';
 
 export const LOG_LEVELS: readonly string[] = [...Object.keys(pino.levels.values), 'silent'];
 
+/** Bytes of lines that are kept for when they can be written again. */
+const WAITING_BYTES_MAX = 64 * 1024;
+
 export interface DaemonLog extends Log, Pick<pino.Logger, 'fatal'> {
   /** Bounds the file at `path` if the log is appended to it. */
   bound(path: string, bytesMax: number): void;
@@ -22,9 +25,12 @@ export function createLog(level: string, journalStream?: string): DaemonLog {
     file?.wrote(Buffer.byteLength(written));
     return written;
   };
+  const stream = pino.destination({ fd: 2, sync: true, maxLength: WAITING_BYTES_MAX });
+  // The disk is full, or nobody reads any more: the daemon goes on, and lines are lost.
+  stream.on('error', () => {});
   const log = pino(
     { level, timestamp: !isJournal, serializers: { error: pino.stdSerializers.err }, hooks: { streamWrite } },
-    pino.destination({ fd: 2, sync: true }),
+    stream,
   );
   return Object.assign(log, {
     bound(path: string, bytesMax: number) {

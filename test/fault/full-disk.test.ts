@@ -131,3 +131,16 @@ test.runIf(process.getuid?.() === 0)('a refusal for lack of disk space says what
     /too little space for the audit log: delete \S+daemon\.log \(\d+ KiB\)/,
   );
 });
+
+test.each([
+  ['is on a full disk', '2>/dev/full'],
+  ['has no reader any more', '2> >(sleep 1)'],
+])('a daemon whose log %s goes on', async (_, log) => {
+  const launcher = ['/bin/bash', '-c', `exec "$0" "$@" ${log}`];
+  await using daemon = await startDaemon({ launcher, env: { RINGFENCE_LOG: 'trace' } });
+  await using client = await daemon.connect();
+  const begun = performance.now();
+  do await dataOf(client.call('file_write', { path: 'a', content: 'x' }));
+  while (performance.now() - begun < 1_500);
+  await dataOf(client.call('terminal_execute', { command: 'true' }));
+});
