@@ -1,4 +1,5 @@
 /** Files that the policy hides and folders outside of the workspace: a person is asked, and the answer opens them. */
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
@@ -121,6 +122,30 @@ describe('a folder outside of the workspace', () => {
     expect((await run(`echo x > ${outside}/shared.txt`)).stderr).toContain('Read-only file system');
     await using other = await daemon.connect();
     expect((await run(`cat ${outside}/shared.txt`, other)).exitCode).not.toBe(0);
+  });
+
+  test('git in a linked worktree is told how to ask for its repository, and reads it after a yes', async () => {
+    const [repository, worktree] = [join(outside, 'repository'), join(outside, 'worktree')];
+    const author = '-c user.name=A -c user.email=a@b.c';
+    execFileSync('sh', [
+      '-ec',
+      `git init -q ${repository}; cd ${repository}; git ${author} commit -q --allow-empty -m first; git worktree add -q ${worktree}`,
+    ]);
+    await using own = await openDaemon({ workspace: worktree });
+    await using by = await own.connect();
+    await using person = await own.connect({ role: 'operator' });
+    const path = join(repository, '.git');
+    expect(await by.call('git_status', {})).toMatchObject({
+      error: { suggestion: expect.stringContaining('command') },
+    });
+    expect((await run('git log --oneline', by)).withheld?.absent).toEqual([
+      { path, open: `access_request ${JSON.stringify({ path })}` },
+    ]);
+    await answerAccess({ path }, { decision: 'approve' }, { by, operator: person });
+    expect(await run('touch a; git log --format=%s; git status --short', by)).toMatchObject({
+      stdout: 'first\n?? a\n',
+    });
+    expect((await run('git add a', by)).stderr).toContain('Read-only file system');
   });
 
   test('homes, keys, sockets and folders of the daemon are never a question', async () => {

@@ -62,11 +62,14 @@ function isNamed(text: string, name: string): boolean {
 }
 
 /** The words of programs for a path that is not there. */
-const MISSING = /No such file or directory|ENOENT|cannot find|does not exist|not found/i;
+const MISSING = /No such file or directory|ENOENT|cannot find|does not exist|not found|not a git repository/i;
+/** What git misses of a linked worktree; it needs the whole repository. */
+const OF_WORKTREE = /(\/\.git)\/worktrees\/[^/]+$/;
 
 /** Absolute paths outside of the workspace that errors name as missing. */
 function absentIn(stderr: string, workspace: string): string[] {
   const lines = stderr.split('\n').filter((it) => it.length <= 4096 && MISSING.test(it));
   const paths = lines.flatMap((it) => it.match(/(?<=^|[\s'"`(=:])\/[^\s'"`:,;)]+/g) ?? []);
-  return [...new Set(paths)].filter((it) => !isInside(workspace, it)).slice(0, ABSENT_MAX);
+  const missed = new Set(paths.map((it) => it.replace(OF_WORKTREE, '$1')));
+  return [...missed].filter((it) => !isInside(workspace, it)).slice(0, ABSENT_MAX);
 }

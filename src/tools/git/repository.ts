@@ -51,9 +51,12 @@ export function isRebasing(ctx: ToolContext, { gitDir }: Repository): boolean {
   });
 }
 
-export const notARepository = (message: string): ToolError =>
+export const notARepository = (
+  message: string,
+  suggestion = 'Name a path inside a repository; `git init` creates one.',
+): ToolError =>
   new ToolError('NOT_FOUND', message, {
-    suggestion: 'Name a path inside a repository; `git init` creates one.',
+    suggestion,
     details: { reason: 'not-a-repository' },
   });
 
@@ -115,7 +118,10 @@ function assertPlain(ctx: ToolContext, commonDir: string): void {
 }
 
 const outsideOf = (root: string): ToolError =>
-  notARepository(`the repository of \`${root || '.'}\` lies outside the workspace or not in a \`.git\` folder`);
+  notARepository(
+    `the repository of \`${root || '.'}\` lies outside the workspace or not in a \`.git\` folder`,
+    'Run git as a command: if that fails, the result says which folder to ask for.',
+  );
 
 /** The text of a small file; undefined if there is none. */
 function textAt(ctx: ToolContext, path: string): string | undefined {
