@@ -1,6 +1,6 @@
 /** `ringfence doctor` on this real machine, and its findings on simulated ones. */
 import { spawn } from 'node:child_process';
-import { chmodSync, copyFileSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, copyFileSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { NODE_MIN } from '../../src/base/runtime.ts';
 import { type DoctorFinding, judgeMachine, type MachineFacts, readMachine } from '../../src/cli/doctor/machine.ts';
 import { PROBE_IDS } from '../../src/sandbox/proof/probes.ts';
-import { openDaemon, processesWith, ringfence, startDaemon, temporaryDir } from '../support/daemon.ts';
+import { canServeOthers, openDaemon, processesWith, ringfence, startDaemon, temporaryDir } from '../support/daemon.ts';
 
 const home = temporaryDir('home');
 const workspace = join(home, 'project');
@@ -66,6 +66,14 @@ test('this machine would run every tier: all probes hold, that of memory only wi
   expect(finding(told, 'git-config')).toMatchObject({ status: 'ok' });
   expect(readdirSync(state)).toEqual([]);
   expect(processesWith(state)).toEqual([]);
+});
+
+test.runIf(canServeOthers)('root is warned about a workspace of another user', async () => {
+  const theirs = temporaryDir('theirs');
+  chownSync(theirs, 64_123, 64_123);
+  const { report } = await doctor(['--json', '--workspace', theirs]);
+  expect(finding(report(), 'owner')).toMatchObject({ status: 'warning', found: expect.stringContaining('64123') });
+  rmSync(theirs, { recursive: true });
 });
 
 test('people get a line for each, a fix below what is not right, and a last word', async () => {

@@ -246,7 +246,7 @@ export class Undo {
 
   async #removeEmpty(path: string): Promise<void> {
     try {
-      // What keeps a directory may be a repository, at which no tool's change would look.
+      // Before `remove`, which looks over all that is in it and refuses a repository that the command made.
       if (!this.#isEmpty(path)) return;
       await this.#parts.trees.remove(path, { recursive: false });
     } catch (error) {
@@ -257,8 +257,12 @@ export class Undo {
 
   #isEmpty(path: string): boolean {
     using spot = this.#parts.paths.hold(path, { kinds: ['write', 'delete'] });
-    using folder = fs.opendirSync(below(spot.fd, spot.name));
-    return folder.readSync() === null;
+    try {
+      using folder = fs.opendirSync(below(spot.fd, spot.name));
+      return folder.readSync() === null;
+    } catch (error) {
+      throw toChangeError(error, path);
+    }
   }
 
   async #restoreImage(path: string, to: Image, { expect, read }: { expect: Image; read: BlobReader }): Promise<void> {

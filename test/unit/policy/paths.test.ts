@@ -141,6 +141,13 @@ describe('a path', () => {
     expect(pathDecision(rules, kind, target, '/home/me')?.id).toBe(id);
   });
 
+  test('the exception of a rule for one kind is none for the others', () => {
+    const shut = [ruleOf('deny', { not: { read: 'open/**' } }, { id: 'shut' })];
+    const decided = (kind: 'read' | 'write' | 'delete') => pathDecision(shut, kind, 'open/a', '/home/me')?.id;
+    expect([decided('read'), decided('write'), decided('delete')]).toEqual([undefined, 'shut', 'shut']);
+    expect(pathDecision(shut, 'read', 'other', '/home/me')?.id).toBe('shut');
+  });
+
   test('a refused path is reported with the code of its rule, and the same in another thread', () => {
     const { match: _, ...facts } = rules[2] as Rule;
     expect(pathDecision(rules, 'read', '.env', '/home/me')).toEqual(facts);
